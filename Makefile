@@ -1,0 +1,95 @@
+# Set-up, tests and checks. Every target makes what it needs: `make test` works in a new clone.
+# Needs cargo (Rust 1.91 or newer) and Python 3.11 or newer; PYTHON=... chooses the Python.
+# CARGO_TARGET_DIR is honoured.
+
+VENV := .venv
+PY := $(VENV)/bin/python
+READY := $(VENV)/.ready
+PYTHONS := $(PYTHON) python3 python3.13 python3.12 python3.11 python3.14
+
+# The tools below find the environment by this, whatever else is active.
+export VIRTUAL_ENV := $(abspath $(VENV))
+unexport CONDA_PREFIX PYTHONHOME PYTHONPATH
+export PIP_NO_INPUT := 1
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+export PIP_ROOT_USER_ACTION := ignore
+
+.DELETE_ON_ERROR:
+.NOTPARALLEL:
+.PHONY: help demo test test-rust test-python lint lint-source lint-build fmt clean develop release cargo
+
+help:
+	@echo 'make demo   build in release mode and run examples/quickstart.py'
+	@echo 'make test   all tests, of Rust and of Python'
+	@echo 'make lint   rustfmt, clippy, ruff, mypy and stubtest'
+	@echo 'make fmt    format all code'
+	@echo 'make clean  remove .venv, the local build and all caches'
+
+demo: release $(VENV)/.demo
+	$(PY) examples/quickstart.py
+
+test: test-rust test-python
+
+test-rust: | cargo
+	cargo test
+
+test-python: develop $(VENV)/.test $(VENV)/.demo
+	$(PY) -m pytest
+
+lint: lint-source lint-build
+
+lint-source: $(VENV)/.lint | cargo
+	cargo fmt --all --check
+	$(PY) -m ruff check
+	$(PY) -m ruff format --check
+	$(PY) -m mypy python/zarrow examples
+
+# Clippy gets the variables that maturin gives to cargo: with others, pyo3 and all that stands on it
+# would be compiled again, here and in the next build.
+lint-build: develop $(VENV)/.lint
+	@version=$$($(PY) -c 'import sys; print("%d.%d" % sys.version_info[:2])'); \
+	config=$$(ls "$${CARGO_TARGET_DIR:-target}"/maturin/pyo3-config-*-"$$version"-abi3.txt 2>/dev/null); \
+	if [ -f "$$config" ]; then export PYO3_CONFIG_FILE="$$(realpath "$$config")"; fi; \
+	export PYO3_PYTHON="$(abspath $(PY))" PYO3_BUILD_EXTENSION_MODULE=1; \
+	export PYO3_ENVIRONMENT_SIGNATURE="cpython-$$version-64bit"; \
+	set -x; cargo clippy --workspace --all-targets -- -D warnings
+	$(PY) -m mypy.stubtest zarrow --mypy-config-file pyproject.toml
+
+fmt: $(VENV)/.lint | cargo
+	cargo fmt --all
+	$(PY) -m ruff check --fix
+	$(PY) -m ruff format
+
+# The extension module, in the profile of `cargo test`.
+develop: $(VENV)/.build | cargo
+	$(PY) -m maturin develop
+
+# The extension module, as users get it.
+release: $(VENV)/.build | cargo
+	$(PY) -m maturin develop --release
+
+# A dependency group of pyproject.toml, installed into the environment.
+$(VENV)/.build $(VENV)/.demo $(VENV)/.test $(VENV)/.lint: $(VENV)/.%: pyproject.toml $(READY)
+	$(PY) -m pip install --quiet --group $*
+	@touch $@
+
+$(READY):
+	@for python in $(PYTHONS); do \
+	  if "$$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1; then \
+	    echo "Making $(VENV) with $$("$$python" --version)"; \
+	    "$$python" -m venv --clear $(VENV) && $(PY) -m pip install --quiet --upgrade 'pip>=25.1' && touch $@; \
+	    exit; \
+	  fi; \
+	done; \
+	echo 'zarrow needs Python 3.11 or newer, and none of these is: $(strip $(PYTHONS)).' >&2; \
+	echo 'Install one, or name one that is elsewhere: make PYTHON=/path/to/python' >&2; \
+	exit 1
+
+cargo:
+	@command -v cargo >/dev/null || { \
+	  echo 'zarrow needs cargo, Rust 1.91 or newer. Install Rust and put cargo on the PATH.' >&2; exit 1; }
+
+clean:
+	rm -rf $(VENV) target dist python/zarrow/*.so .pytest_cache .mypy_cache .ruff_cache
+	find python tests examples \( -name __pycache__ -o -name .hypothesis \) -prune -exec rm -rf {} +
+	rm -f quickstart.png

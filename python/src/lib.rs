@@ -1,0 +1,21 @@
+//! The extension module `zarrow._zarrow`: a thin layer over the `zarrow` crate.
+
+mod array;
+mod error;
+mod read;
+mod selections;
+
+use pyo3::prelude::*;
+
+#[pymodule]
+fn _zarrow(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    module.add_class::<array::Array>()?;
+    module.add_class::<selections::Selections>()?;
+    module.add_class::<read::ReadStats>()?;
+    module.add_function(wrap_pyfunction!(array::_open_local, module)?)?;
+    module.add_function(wrap_pyfunction!(selections::_ranges, module)?)?;
+    module.add_function(wrap_pyfunction!(selections::_boxes, module)?)?;
+    module.add_function(wrap_pyfunction!(read::_read, module)?)?;
+    Ok(())
+}

@@ -1,0 +1,123 @@
+//! The read itself, and what it did.
+
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+use pyo3_arrow::PyArray;
+
+use crate::array::Array;
+use crate::error::to_python;
+use crate::selections::{Selections, from_python};
+
+#[pyclass(module = "zarrow", frozen)]
+pub(crate) struct ReadStats {
+    inner: zarrow::ReadStats,
+}
+
+/// Reads `selections` (`zarrow.Selections` or an iterable) of `array`: a pyarrow array and the stats.
+#[pyfunction]
+#[pyo3(signature = (array, selections, threads))]
+pub(crate) fn _read<'py>(
+    py: Python<'py>,
+    array: &Bound<'py, Array>,
+    selections: &Bound<'py, PyAny>,
+    threads: Option<usize>,
+) -> PyResult<(Bound<'py, PyAny>, ReadStats)> {
+    let array = &array.get().inner;
+    let selections = match selections.cast::<Selections>() {
+        Ok(selections) => selections.get().inner.clone(),
+        Err(_) => from_python(selections)?,
+    };
+    let options = zarrow::ReadOptions::default().with_threads(threads);
+    let ragged = py.detach(|| array.read(&selections, &options)).map_err(|error| to_python(py, &error))?;
+    let stats = ReadStats { inner: *ragged.stats() };
+    let rows = PyArray::from_array_ref(ragged.into_array());
+    // pyarrow takes it over through the C data interface: no copy.
+    let rows = py.import("pyarrow")?.call_method1("array", (rows,))?;
+    Ok((rows, stats))
+}
+
+#[pymethods]
+impl ReadStats {
+    #[getter]
+    fn rows(&self) -> usize {
+        self.inner.rows
+    }
+
+    #[getter]
+    fn chunks_fetched(&self) -> usize {
+        self.inner.chunks_fetched
+    }
+
+    #[getter]
+    fn chunks_decoded(&self) -> usize {
+        self.inner.chunks_decoded
+    }
+
+    #[getter]
+    fn chunks_missing(&self) -> usize {
+        self.inner.chunks_missing
+    }
+
+    #[getter]
+    fn bytes_fetched(&self) -> u64 {
+        self.inner.bytes_fetched
+    }
+
+    #[getter]
+    fn bytes_decoded(&self) -> u64 {
+        self.inner.bytes_decoded
+    }
+
+    #[getter]
+    fn bytes_out(&self) -> u64 {
+        self.inner.bytes_out
+    }
+
+    #[getter]
+    fn pieces(&self) -> usize {
+        self.inner.pieces
+    }
+
+    #[getter]
+    fn plan_seconds(&self) -> f64 {
+        self.inner.plan_time.as_secs_f64()
+    }
+
+    #[getter]
+    fn read_seconds(&self) -> f64 {
+        self.inner.read_time.as_secs_f64()
+    }
+
+    fn as_dict<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let dict = PyDict::new(py);
+        dict.set_item("rows", self.rows())?;
+        dict.set_item("chunks_fetched", self.chunks_fetched())?;
+        dict.set_item("chunks_decoded", self.chunks_decoded())?;
+        dict.set_item("chunks_missing", self.chunks_missing())?;
+        dict.set_item("bytes_fetched", self.bytes_fetched())?;
+        dict.set_item("bytes_decoded", self.bytes_decoded())?;
+        dict.set_item("bytes_out", self.bytes_out())?;
+        dict.set_item("pieces", self.pieces())?;
+        dict.set_item("plan_seconds", self.plan_seconds())?;
+        dict.set_item("read_seconds", self.read_seconds())?;
+        Ok(dict)
+    }
+
+    fn __repr__(&self) -> String {
+        let stats = &self.inner;
+        format!(
+            "<zarrow.ReadStats: {} rows in {} pieces from {} chunks; fetched {} ({} bytes), decoded {} ({} bytes), \
+             missing {}; planned in {:.6} s, read in {:.6} s>",
+            stats.rows,
+            stats.pieces,
+            stats.chunks_fetched + stats.chunks_missing,
+            stats.chunks_fetched,
+            stats.bytes_fetched,
+            stats.chunks_decoded,
+            stats.bytes_decoded,
+            stats.chunks_missing,
+            self.plan_seconds(),
+            self.read_seconds(),
+        )
+    }
+}

@@ -1,0 +1,260 @@
+"""The functions that read: what a caller may pass is sorted out here, then Rust takes over."""
+
+from __future__ import annotations
+
+import operator
+import os
+import re
+import reprlib
+import sys
+from pathlib import Path
+from types import EllipsisType
+from typing import TYPE_CHECKING, Any, Literal, overload
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
+
+import numpy as np
+import pyarrow as pa
+
+from zarrow import _zarrow
+from zarrow._selections import _type_name
+from zarrow._zarrow import Array, Selections
+from zarrow.errors import UnsupportedError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from zarrow._typing import ArrayLike, Selection
+    from zarrow._zarrow import ReadStats
+
+_ACCEPTED = "expected a path (str or os.PathLike), a zarr.Array on a LocalStore, or a zarrow.Array"
+_URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)(::[A-Za-z][A-Za-z0-9+.-]+)*://")
+
+
+def open_array(store: ArrayLike, *, path: str | None = None) -> Array:
+    """Open a Zarr array for any number of reads.
+
+    Parameters
+    ----------
+    store
+        The path of the array itself, or of a store together with `path`. Or a ``zarr.Array`` that
+        lies on a ``zarr.storage.LocalStore``. A ``zarrow.Array`` is given back as it is.
+    path
+        Where the array lies in the store, such as ``"group/array"``. Only together with a path of a
+        store.
+
+    Returns
+    -------
+    Array
+        A handle with `shape`, `dtype`, `chunks`, `shards` and `attrs`. It may be used from many
+        threads. It sees chunks that are written later, but not a change of the metadata.
+
+    Raises
+    ------
+    NotFoundError
+        There is no array at the path.
+    MetadataError
+        The metadata of the array is not valid.
+    UnsupportedError
+        The array uses what zarrow does not read yet, or the path is the URL of something remote.
+    TypeError
+        `store` is something else than the above.
+
+    Examples
+    --------
+    >>> import numpy as np, zarr, zarrow
+    >>> group = zarr.create_group("survey.zarr")
+    >>> _ = group.create_array("night1/image", data=np.zeros((100, 80), "f4"), chunks=(32, 32))
+    >>> image = zarrow.open_array("survey.zarr", path="night1/image")
+    >>> image.shape, image.dtype.name, image.chunks
+    ((100, 80), 'float32', (32, 32))
+    """
+    if isinstance(store, Array):
+        if path is not None:
+            raise TypeError(
+                f"path={path!r} was given with a zarrow.Array; expected path= only with a path"
+            )
+        return store
+    if isinstance(store, (str, os.PathLike)):
+        return _zarrow._open_local(_join(_local_path(store), path), None)
+    return _open_zarr_python(store, path)
+
+
+@overload
+def read_ragged(
+    array: ArrayLike,
+    selections: Iterable[Selection] | Selections,
+    *,
+    path: str | None = None,
+    return_stats: Literal[False] = False,
+    threads: int | None = None,
+) -> pa.Array: ...
+@overload
+def read_ragged(
+    array: ArrayLike,
+    selections: Iterable[Selection] | Selections,
+    *,
+    path: str | None = None,
+    return_stats: Literal[True],
+    threads: int | None = None,
+) -> tuple[pa.Array, ReadStats]: ...
+@overload
+def read_ragged(
+    array: ArrayLike,
+    selections: Iterable[Selection] | Selections,
+    *,
+    path: str | None = None,
+    return_stats: bool,
+    threads: int | None = None,
+) -> pa.Array | tuple[pa.Array, ReadStats]: ...
+def read_ragged(
+    array: ArrayLike,
+    selections: Iterable[Selection] | Selections,
+    *,
+    path: str | None = None,
+    return_stats: bool = False,
+    threads: int | None = None,
+) -> pa.Array | tuple[pa.Array, ReadStats]:
+    """Read many selections of one array into one Arrow array with a row for each.
+
+    Every chunk is fetched once and decoded once, on many threads, however many selections touch it.
+
+    Parameters
+    ----------
+    array
+        As the `store` of :func:`open_array`.
+    selections
+        A list, or any iterable, of selections. One selection is a tuple of slices (without a step),
+        integers and ``...``, or one such item alone; ``numpy.s_`` writes them well. The meaning is
+        NumPy's: negative indices count from the end, slices are clipped, axes that are not named
+        are whole, and an integer drops its axis. All selections of a call keep the same number of
+        axes. Where the selections are columns of numbers, :func:`ranges` and :func:`boxes` are
+        faster.
+    path
+        Where the array lies in the store. Only where `array` is the path of a store.
+    return_stats
+        Whether to give back what the read did as well.
+    threads
+        How many threads decode, at least 1. None: one for each core.
+
+    Returns
+    -------
+    pyarrow.Array
+        Row *i* is selection *i*. Its type is as many levels of ``LargeList`` as axes are kept,
+        around the element type: float64 becomes ``double``, bool ``bool``, complex a list of two
+        floats. Nothing is nullable. All values lie in one buffer, 64-byte aligned, in C order. The
+        innermost field's metadata ``zarr:dtype`` names the Zarr data type.
+    ReadStats
+        Only if `return_stats`: chunks and bytes fetched and decoded, and seconds.
+
+    Raises
+    ------
+    SelectionError
+        A selection does not fit the array, or keeps another number of axes than the others.
+    NotFoundError, StoreError
+        There is no array at the path, or it could not be read.
+    MetadataError, DecodeError
+        The metadata, a chunk or a shard index is not valid.
+    UnsupportedError
+        A codec, a data type, a slice with a step, or a store that zarrow does not read yet.
+    AllocationError
+        The result does not fit into memory.
+    TypeError
+        `array` is something else than the above, or `selections` is one selection and not a list.
+
+    Examples
+    --------
+    >>> import numpy as np, zarr, zarrow
+    >>> z = zarr.create_array("image.zarr", data=np.arange(12).reshape(3, 4), chunks=(2, 2))
+    >>> zarrow.read_ragged("image.zarr", [np.s_[0:2, 1:3], np.s_[-1:, :], np.s_[1:1]]).to_pylist()
+    [[[1, 2], [5, 6]], [[8, 9, 10, 11]], []]
+
+    An integer drops its axis.
+
+    >>> selections = [np.s_[2, :3], np.s_[0, 2:], np.s_[2, :3]]
+    >>> rows, stats = zarrow.read_ragged(z, selections, return_stats=True)
+    >>> rows.to_pylist()
+    [[8, 9, 10], [2, 3], [8, 9, 10]]
+    >>> stats.chunks_decoded
+    3
+    """
+    handle = open_array(array, path=path)
+    _check_is_list(selections)
+    result, stats = _zarrow._read(handle, selections, _check_threads(threads))
+    return (result, stats) if return_stats else result
+
+
+def _check_is_list(selections: object) -> None:
+    """Refuse one selection in place of a list: to tell the two apart would be a guess."""
+    items = selections if isinstance(selections, tuple) else (selections,)
+    if any(isinstance(item, (slice, int, np.integer, EllipsisType)) for item in items):
+        msg = (
+            f"selections is {reprlib.repr(selections)}, which may be taken for one selection; "
+            "pass a list of selections, such as [numpy.s_[0:3, 1:2]]"
+        )
+        raise TypeError(msg)
+
+
+def _check_threads(threads: int | None) -> int | None:
+    if threads is None:
+        return None
+    count = operator.index(threads)
+    if count < 1:
+        raise ValueError(
+            f"threads is {count}; expected at least 1, or None for one thread for each core"
+        )
+    return count
+
+
+def _local_path(store: str | os.PathLike[str]) -> str:
+    """Find the path on this machine that `store` names."""
+    root = os.fspath(store)
+    if not isinstance(root, str):
+        raise TypeError(
+            f"store is a path of {_type_name(root)}; expected str: decode it with os.fsdecode"
+        )
+    if not root:
+        raise ValueError(
+            "store is an empty path; expected the path of an array or a store, such as '.'"
+        )
+    if match := _URL.match(root):
+        url = urlsplit(root)
+        if match[1].lower() != "file" or match[2] or url.netloc not in ("", "localhost"):
+            msg = (
+                f"store is the URL {root!r}; zarrow reads only local paths today: "
+                "copy the array to a local disk, or mount the store as a folder"
+            )
+            raise UnsupportedError(msg)
+        root = url2pathname(url.path)
+    return root
+
+
+def _join(root: str, path: str | None) -> str:
+    """Join the path of a store with the path of an array in it."""
+    if path is None:
+        return root
+    if not isinstance(path, str):
+        raise TypeError(f"path is of type {_type_name(path)}; expected a str such as 'group/array'")
+    parts = [part for part in path.split("/") if part]
+    if any(part in (".", "..") or "\\" in part for part in parts):
+        raise ValueError(
+            f"path is {path!r}; expected names joined by '/', without '.', '..' or a backslash"
+        )
+    return str(Path(root, *parts))
+
+
+def _open_zarr_python(array: Any, path: str | None) -> Array:
+    """Open what may be an array of zarr-python, without importing that: who has one has done so."""
+    array_class = getattr(sys.modules.get("zarr"), "Array", None)
+    if array_class is None or not isinstance(array, array_class):
+        raise TypeError(f"array is of type {_type_name(array)}; {_ACCEPTED}")
+    local_class = getattr(sys.modules.get("zarr.storage"), "LocalStore", None)
+    if local_class is None or not isinstance(array.store, local_class):
+        raise TypeError(f"array is a zarr.Array on a {_type_name(array.store)}; {_ACCEPTED}")
+    if path is not None:
+        raise TypeError(
+            f"path={path!r} was given with a zarr.Array; expected path= only with a path"
+        )
+    return _zarrow._open_local(
+        _join(os.fspath(array.store.root), array.path), array.metadata.zarr_format
+    )

@@ -1,0 +1,66 @@
+"""The types of what a caller may pass."""
+
+import os
+from collections.abc import Sequence
+from types import EllipsisType
+from typing import Any, Protocol, TypeAlias
+
+import numpy as np
+
+from zarrow._zarrow import Array
+
+
+class ArrowArrayExportable(Protocol):
+    """An object of the Arrow C data interface."""
+
+    def __arrow_c_array__(
+        self, requested_schema: object | None = None
+    ) -> tuple[object, object]: ...
+
+
+class ArrowStreamExportable(Protocol):
+    """An object of the Arrow C stream interface."""
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object: ...
+
+
+class NumpyExportable(Protocol):
+    """An object that turns into a NumPy array."""
+
+    def __array__(self) -> np.ndarray[Any, Any]: ...
+
+
+class ZarrArray(Protocol):
+    """An array of zarr-python: ``zarr.Array``, which zarrow does not import."""
+
+    @property
+    def store(self) -> Any:
+        """The store, which must be a ``zarr.storage.LocalStore``."""
+
+    @property
+    def path(self) -> str:
+        """The path of the array in the store."""
+
+    @property
+    def metadata(self) -> Any:
+        """The metadata, which knows the version of the format."""
+
+
+#: The path of an array or a store, an array of zarr-python on a local store, or a handle of zarrow.
+ArrayLike: TypeAlias = str | os.PathLike[str] | ZarrArray | Array
+
+#: One item of a selection.
+Item: TypeAlias = slice | int | np.integer[Any] | EllipsisType
+
+#: One selection: an item for each axis from the first on, or one bare item.
+Selection: TypeAlias = Item | tuple[Item, ...]
+
+#: Integers in any of the forms that :func:`zarrow.ranges` and :func:`zarrow.boxes` take.
+Integers: TypeAlias = (
+    np.ndarray[Any, Any]
+    | ArrowArrayExportable
+    | ArrowStreamExportable
+    | NumpyExportable
+    | Sequence[int]
+    | Sequence[Sequence[int]]
+)

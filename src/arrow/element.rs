@@ -1,0 +1,151 @@
+//! The type of one element: Zarr's name, its width, its Arrow type.
+
+use std::sync::Arc;
+
+use arrow_array::types::{
+    ArrowPrimitiveType, Float16Type, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type, UInt8Type,
+    UInt16Type, UInt32Type, UInt64Type,
+};
+use arrow_array::{ArrayRef, BooleanArray, FixedSizeListArray, PrimitiveArray};
+use arrow_buffer::{BooleanBuffer, Buffer, ScalarBuffer};
+use arrow_schema::{DataType, Field, FieldRef};
+use zarrs::plugin::ExtensionName;
+
+use crate::error::{Error, ErrorKind, Result};
+
+/// Type of the elements of an array.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+#[allow(missing_docs, reason = "the names say it")]
+pub enum ElementType {
+    Bool,
+    Int8,
+    Int16,
+    Int32,
+    Int64,
+    UInt8,
+    UInt16,
+    UInt32,
+    UInt64,
+    Float16,
+    Float32,
+    Float64,
+    Complex64,
+    Complex128,
+}
+
+impl ElementType {
+    const ALL: [Self; 14] = [
+        Self::Bool,
+        Self::Int8,
+        Self::Int16,
+        Self::Int32,
+        Self::Int64,
+        Self::UInt8,
+        Self::UInt16,
+        Self::UInt32,
+        Self::UInt64,
+        Self::Float16,
+        Self::Float32,
+        Self::Float64,
+        Self::Complex64,
+        Self::Complex128,
+    ];
+
+    pub(crate) fn from_zarrs(data_type: &zarrs::array::DataType) -> Result<Self> {
+        let name = data_type.name_v3().unwrap_or_else(|| data_type.to_string().into());
+        Self::ALL.into_iter().find(|element| element.zarr_name() == name).ok_or_else(|| {
+            Error::new(ErrorKind::Unsupported, format!("data type '{name}'"))
+                .expected("bool, an integer of 8 to 64 bits, a float of 16 to 64 bits, or complex64 or complex128")
+        })
+    }
+
+    /// Zarr v3's name of the type.
+    #[must_use]
+    pub fn zarr_name(self) -> &'static str {
+        match self {
+            Self::Bool => "bool",
+            Self::Int8 => "int8",
+            Self::Int16 => "int16",
+            Self::Int32 => "int32",
+            Self::Int64 => "int64",
+            Self::UInt8 => "uint8",
+            Self::UInt16 => "uint16",
+            Self::UInt32 => "uint32",
+            Self::UInt64 => "uint64",
+            Self::Float16 => "float16",
+            Self::Float32 => "float32",
+            Self::Float64 => "float64",
+            Self::Complex64 => "complex64",
+            Self::Complex128 => "complex128",
+        }
+    }
+
+    /// Bytes of one element as decoded. A bool is one byte here and one bit in Arrow.
+    #[must_use]
+    pub fn size(self) -> usize {
+        match self {
+            Self::Bool | Self::Int8 | Self::UInt8 => 1,
+            Self::Int16 | Self::UInt16 | Self::Float16 => 2,
+            Self::Int32 | Self::UInt32 | Self::Float32 => 4,
+            Self::Int64 | Self::UInt64 | Self::Float64 | Self::Complex64 => 8,
+            Self::Complex128 => 16,
+        }
+    }
+
+    /// The Arrow type of one element. Complex numbers are lists of two non-null floats: real, imaginary.
+    #[must_use]
+    pub fn arrow_type(self) -> DataType {
+        match self {
+            Self::Bool => DataType::Boolean,
+            Self::Int8 => DataType::Int8,
+            Self::Int16 => DataType::Int16,
+            Self::Int32 => DataType::Int32,
+            Self::Int64 => DataType::Int64,
+            Self::UInt8 => DataType::UInt8,
+            Self::UInt16 => DataType::UInt16,
+            Self::UInt32 => DataType::UInt32,
+            Self::UInt64 => DataType::UInt64,
+            Self::Float16 => DataType::Float16,
+            Self::Float32 => DataType::Float32,
+            Self::Float64 => DataType::Float64,
+            Self::Complex64 => DataType::FixedSizeList(part(DataType::Float32), 2),
+            Self::Complex128 => DataType::FixedSizeList(part(DataType::Float64), 2),
+        }
+    }
+
+    /// Wraps `len` elements, of [`size`](Self::size) bytes each in native byte order, without copying them (a bool
+    /// is packed to a bit).
+    pub(super) fn wrap(self, bytes: Buffer, len: usize) -> Result<ArrayRef> {
+        Ok(match self {
+            Self::Bool => Arc::new(BooleanArray::new(BooleanBuffer::collect_bool(len, |i| bytes[i] != 0), None)),
+            Self::Int8 => primitive::<Int8Type>(bytes, len),
+            Self::Int16 => primitive::<Int16Type>(bytes, len),
+            Self::Int32 => primitive::<Int32Type>(bytes, len),
+            Self::Int64 => primitive::<Int64Type>(bytes, len),
+            Self::UInt8 => primitive::<UInt8Type>(bytes, len),
+            Self::UInt16 => primitive::<UInt16Type>(bytes, len),
+            Self::UInt32 => primitive::<UInt32Type>(bytes, len),
+            Self::UInt64 => primitive::<UInt64Type>(bytes, len),
+            Self::Float16 => primitive::<Float16Type>(bytes, len),
+            Self::Float32 => primitive::<Float32Type>(bytes, len),
+            Self::Float64 => primitive::<Float64Type>(bytes, len),
+            Self::Complex64 => pairs(DataType::Float32, primitive::<Float32Type>(bytes, len * 2))?,
+            Self::Complex128 => pairs(DataType::Float64, primitive::<Float64Type>(bytes, len * 2))?,
+        })
+    }
+}
+
+fn part(float: DataType) -> FieldRef {
+    Arc::new(Field::new("item", float, false))
+}
+
+fn primitive<T: ArrowPrimitiveType>(bytes: Buffer, len: usize) -> ArrayRef {
+    Arc::new(PrimitiveArray::<T>::new(ScalarBuffer::new(bytes, 0, len), None))
+}
+
+fn pairs(float: DataType, parts: ArrayRef) -> Result<ArrayRef> {
+    let array = FixedSizeListArray::try_new(part(float), 2, parts, None)
+        .map_err(|source| Error::new(ErrorKind::Internal, "the result is no valid Arrow array").source(source))?;
+    Ok(Arc::new(array))
+}

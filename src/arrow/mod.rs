@@ -1,0 +1,10 @@
+//! Arrow out: element types, nested lists, record batches.
+
+mod batch;
+mod element;
+mod ragged;
+
+pub use self::batch::read_batch;
+pub(crate) use self::batch::read_columns;
+pub use self::element::ElementType;
+pub use self::ragged::Ragged;

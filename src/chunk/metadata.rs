@@ -1,0 +1,203 @@
+//! From a metadata document to an array's codecs and geometry.
+
+use std::num::NonZeroU64;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use zarrs::array::codec::{ShardingCodec, ShardingCodecConfiguration};
+use zarrs::array::{Array, ArrayCreateError, ArrayMetadata, ArrayMetadataV2, ArrayMetadataV3, CodecChain};
+use zarrs::metadata::v2::ArrayMetadataV2Order;
+use zarrs::plugin::{PluginCreateError, ZarrVersion};
+use zarrs::storage::StoreKey;
+
+use super::decode::Decoder;
+use super::shard::Sharding;
+use crate::error::{Error, ErrorKind, Result};
+use crate::store::{Source, ZarrFormat};
+
+/// An array's parsed metadata and the key of its document.
+pub(super) struct Opened {
+    pub(super) array: Array<()>,
+    pub(super) key: StoreKey,
+}
+
+/// Reads and parses the metadata of the array at node path `path`.
+pub(super) fn open(source: &Source, path: &str, format: Option<ZarrFormat>) -> Result<Opened> {
+    if !path.starts_with('/') {
+        return Err(
+            Error::new(ErrorKind::NotFound, format!("node path '{path}'")).expected("a path that starts with '/'")
+        );
+    }
+    let prefix = path.trim_matches('/');
+    let key = |name: &str| {
+        let key = if prefix.is_empty() { name.to_owned() } else { format!("{prefix}/{name}") };
+        StoreKey::new(key).map_err(|source| Error::new(ErrorKind::NotFound, "no valid key").source(source))
+    };
+    let mut scratch = Vec::new();
+    if format != Some(ZarrFormat::V2) {
+        let key = key("zarr.json")?;
+        if let Some(document) = source.get(&key, &mut scratch)? {
+            let metadata = parse_v3(document.as_ref()).map_err(|error| error.at_key(key.as_str()))?;
+            return create(path, ArrayMetadata::V3(metadata)).map(|array| Opened { array, key });
+        }
+    }
+    if format != Some(ZarrFormat::V3) {
+        let key_array = key(".zarray")?;
+        if let Some(document) = source.get(&key_array, &mut scratch)? {
+            let mut metadata: ArrayMetadataV2 =
+                parse(document.as_ref()).map_err(|error| error.at_key(key_array.as_str()))?;
+            drop(document);
+            let key_attributes = key(".zattrs")?;
+            if let Some(document) = source.get(&key_attributes, &mut scratch)? {
+                metadata.attributes =
+                    parse(document.as_ref()).map_err(|error| error.at_key(key_attributes.as_str()))?;
+            }
+            if metadata.shape.len() < 2 {
+                // C and F order are the same; without the transpose there is nothing to get wrong.
+                metadata.order = ArrayMetadataV2Order::C;
+            }
+            return create(path, ArrayMetadata::V2(metadata)).map(|array| Opened { array, key: key_array });
+        }
+    }
+    let looked_for = match format {
+        Some(ZarrFormat::V2) => "'.zarray'",
+        Some(ZarrFormat::V3) => "'zarr.json'",
+        None => "'zarr.json' or '.zarray'",
+    };
+    Err(Error::new(ErrorKind::NotFound, "there is no Zarr array here")
+        .expected(looked_for)
+        .remedy("Give the path of the array itself, or the path of the store and the array's path in it."))
+}
+
+fn parse<T: serde::de::DeserializeOwned>(document: &[u8]) -> Result<T> {
+    serde_json::from_slice(document)
+        .map_err(|source| Error::new(ErrorKind::Metadata, "no valid array metadata").source(source))
+}
+
+fn parse_v3(document: &[u8]) -> Result<ArrayMetadataV3> {
+    let value: serde_json::Value = parse(document)?;
+    if value.get("node_type").and_then(serde_json::Value::as_str) == Some("group") {
+        return Err(Error::new(ErrorKind::NotFound, "a group")
+            .expected("an array")
+            .remedy("Name the array in the group with `path`."));
+    }
+    let mut metadata: ArrayMetadataV3 = serde_json::from_value(value)
+        .map_err(|source| Error::new(ErrorKind::Metadata, "no valid array metadata").source(source))?;
+    if metadata.shape.is_empty() {
+        // A transpose of no axes does nothing.
+        metadata.codecs.retain(|codec| codec.name() != "transpose");
+    }
+    Ok(metadata)
+}
+
+fn create(path: &str, metadata: ArrayMetadata) -> Result<Array<()>> {
+    let shape = match &metadata {
+        ArrayMetadata::V2(metadata) => &metadata.shape,
+        ArrayMetadata::V3(metadata) => &metadata.shape,
+    };
+    if let Some(len) = shape.iter().find(|&&len| len > i64::MAX as u64) {
+        return Err(
+            Error::new(ErrorKind::Unsupported, format!("an axis of {len} elements")).expected("at most 2^63 - 1")
+        );
+    }
+    if let ArrayMetadata::V3(v3) = &metadata {
+        if v3.chunk_grid.name() != "regular" {
+            return Err(Error::new(ErrorKind::Unsupported, format!("chunk grid '{}'", v3.chunk_grid.name()))
+                .expected("the regular chunk grid"));
+        }
+    }
+    // A plugin that panics on odd metadata must not take the caller down.
+    catch_unwind(AssertUnwindSafe(|| Array::new_with_metadata(Arc::new(()), path, metadata)))
+        .map_err(|_| Error::new(ErrorKind::Metadata, "the metadata could not be interpreted"))?
+        .map_err(create_error)
+}
+
+fn create_error(source: ArrayCreateError) -> Error {
+    let kind = match &source {
+        ArrayCreateError::DataTypeCreateError(plugin)
+        | ArrayCreateError::CodecsCreateError(plugin)
+        | ArrayCreateError::StorageTransformersCreateError(plugin)
+        | ArrayCreateError::ChunkGridCreateError(plugin)
+        | ArrayCreateError::ChunkKeyEncodingCreateError(plugin) => match plugin {
+            PluginCreateError::Unsupported(_) => ErrorKind::Unsupported,
+            _ => ErrorKind::Metadata,
+        },
+        ArrayCreateError::UnsupportedZarrV2Array(_) => ErrorKind::Unsupported,
+        _ => ErrorKind::Metadata,
+    };
+    let error = Error::new(
+        kind,
+        match kind {
+            ErrorKind::Unsupported => "the array uses something that this release of zarrow does not read",
+            _ => "the array's metadata is not valid",
+        },
+    );
+    error.source(source)
+}
+
+/// How an array is cut into pieces that decode alone.
+pub(super) struct Geometry {
+    /// Shape of what one key of the store holds.
+    pub(super) chunk: Vec<NonZeroU64>,
+    pub(super) read_chunk: Vec<NonZeroU64>,
+    /// Read chunks along one chunk of the store.
+    pub(super) in_shard: Vec<NonZeroU64>,
+    pub(super) sharding: Option<Sharding>,
+    pub(super) decoder: Decoder,
+}
+
+/// Derives the geometry of `array`, whose elements have `item` bytes.
+pub(super) fn geometry(array: &Array<()>, item: usize) -> Result<Geometry> {
+    let invalid = |what: String| Error::new(ErrorKind::Metadata, what);
+    let chunk: Vec<NonZeroU64> = array
+        .chunk_grid()
+        .chunk_shape(&vec![0; array.dimensionality()])
+        .map_err(|source| invalid("the chunk grid does not fit the shape".into()).source(source))?
+        .map_or_else(|| declared_chunk_shape(array.metadata()), Ok)?;
+    let codecs = array.codecs();
+    let sharding = codecs.array_to_bytes_codec().as_any().downcast_ref::<ShardingCodec>();
+    let plain = codecs.array_to_array_codecs().is_empty() && codecs.bytes_to_bytes_codecs().is_empty();
+    let Some(sharding) = sharding.filter(|_| plain) else {
+        let decoder = Decoder::new(array, codecs, chunk.clone(), item)?;
+        let in_shard = vec![NonZeroU64::MIN; chunk.len()];
+        return Ok(Geometry { read_chunk: chunk.clone(), chunk, in_shard, sharding: None, decoder });
+    };
+    let options = zarrs::array::codec::api::CodecMetadataOptions::default();
+    let configuration = zarrs::array::codec::api::CodecTraits::configuration(sharding, ZarrVersion::V3, &options)
+        .and_then(|configuration| serde_json::to_value(configuration).ok())
+        .and_then(|configuration| serde_json::from_value(configuration).ok());
+    let Some(ShardingCodecConfiguration::V1(configuration)) = configuration else {
+        return Err(Error::new(ErrorKind::Unsupported, "this variant of the sharding codec"));
+    };
+    let read_chunk = configuration.chunk_shape.to_vec();
+    let divides = chunk.len() == read_chunk.len()
+        && chunk.iter().zip(&read_chunk).all(|(chunk, read_chunk)| chunk.get() % *read_chunk == 0);
+    if !divides {
+        return Err(invalid(format!("subchunks of shape {read_chunk:?} in shards of {chunk:?}"))
+            .expected("a shape of the same rank that divides the shard's"));
+    }
+    let in_shard = chunk
+        .iter()
+        .zip(&read_chunk)
+        .filter_map(|(chunk, read_chunk)| NonZeroU64::new(chunk.get() / read_chunk.get()))
+        .collect::<Vec<_>>();
+    let plugin = |source: PluginCreateError| invalid("the sharding codec's inner codecs".into()).source(source);
+    let inner = CodecChain::from_metadata(&configuration.codecs).map_err(plugin)?;
+    let index = CodecChain::from_metadata(&configuration.index_codecs).map_err(plugin)?;
+    let sharding = Sharding::new(index, configuration.index_location, &in_shard)?;
+    let decoder = Decoder::new(array, Arc::new(inner), read_chunk.clone(), item)?;
+    Ok(Geometry { chunk, read_chunk, in_shard, sharding: Some(sharding), decoder })
+}
+
+/// The chunk shape of a regular grid by its metadata, for arrays that have no chunk at all.
+fn declared_chunk_shape(metadata: &ArrayMetadata) -> Result<Vec<NonZeroU64>> {
+    let shape = match metadata {
+        ArrayMetadata::V2(v2) => Some(v2.chunks.to_vec()),
+        ArrayMetadata::V3(v3) => v3
+            .chunk_grid
+            .configuration()
+            .and_then(|configuration| configuration.get("chunk_shape"))
+            .and_then(|shape| serde_json::from_value(shape.clone()).ok()),
+    };
+    shape.ok_or_else(|| Error::new(ErrorKind::Metadata, "the chunk grid has no valid 'chunk_shape'"))
+}

@@ -1,0 +1,206 @@
+//! One array and its read chunks: metadata, geometry, and decoding.
+//!
+//! With `store`, the only place that names the types of `zarrs`.
+
+mod decode;
+mod metadata;
+mod shard;
+
+use std::fmt;
+use std::path::Path;
+use std::sync::Arc;
+
+use zarrs::storage::{ReadableStorage, StoreKey};
+
+pub(crate) use self::decode::{Decoder, Scratch};
+pub(crate) use self::shard::{Entry, ShardIndex, Sharding};
+use crate::arrow::{ElementType, Ragged, read_columns};
+use crate::error::{Error, ErrorKind, Result};
+use crate::plan::Plan;
+use crate::plan::grid::Grid;
+use crate::read::ReadOptions;
+use crate::selection::Selections;
+use crate::store::{Source, ZarrFormat, local_directory};
+
+/// A Zarr array that is open for reading.
+///
+/// A handle holds the parsed metadata; it is cheap to clone and may be read from many threads at once.
+#[derive(Clone)]
+pub struct Array {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    source: Source,
+    /// Where the array lies, for people: a path or a node path.
+    location: String,
+    metadata_key: StoreKey,
+    zarrs: zarrs::array::Array<()>,
+    element: ElementType,
+    grid: Grid,
+    chunk_shape: Vec<u64>,
+    shard_shape: Option<Vec<u64>>,
+    sharding: Option<Sharding>,
+    decoder: Decoder,
+}
+
+impl Array {
+    /// Opens the array at node path `path` (such as `"/"` or `"/group/array"`) of a `zarrs` store.
+    ///
+    /// Zarr v3 metadata is looked for first, then v2.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NotFound`] if there is no array, [`ErrorKind::Metadata`] if its metadata is not valid,
+    /// [`ErrorKind::Unsupported`] for a data type, codec or chunk grid that this release does not read, and
+    /// [`ErrorKind::Store`] if the store fails.
+    pub fn open(storage: impl Into<ReadableStorage>, path: &str) -> Result<Self> {
+        Self::open_format(storage, path, None)
+    }
+
+    /// [`open`](Self::open), with the format given, for nodes that hold metadata of both.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub fn open_format(storage: impl Into<ReadableStorage>, path: &str, format: Option<ZarrFormat>) -> Result<Self> {
+        let source = Source::Storage(storage.into());
+        Self::from_source(source, path, format, path.to_owned())
+    }
+
+    /// Opens the array in the local directory `root` (which holds its `zarr.json` or `.zarray`) for direct reads.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub fn open_local(root: impl AsRef<Path>, format: Option<ZarrFormat>) -> Result<Self> {
+        let root = root.as_ref();
+        let location = root.display().to_string();
+        Self::from_source(Source::Local(local_directory(root)), "/", format, location)
+    }
+
+    fn from_source(source: Source, path: &str, format: Option<ZarrFormat>, location: String) -> Result<Self> {
+        let opened = metadata::open(&source, path, format).map_err(|error| error.at_key(&location))?;
+        let zarrs = opened.array;
+        let element = ElementType::from_zarrs(zarrs.data_type()).map_err(|error| error.at_key(&location))?;
+        let geometry = metadata::geometry(&zarrs, element.size()).map_err(|error| error.at_key(&location))?;
+        let grid = Grid::new(zarrs.shape(), &geometry.read_chunk, &geometry.in_shard)?;
+        let values = |shape: &[std::num::NonZeroU64]| shape.iter().map(|n| n.get()).collect::<Vec<_>>();
+        Ok(Self {
+            inner: Arc::new(Inner {
+                grid,
+                chunk_shape: values(&geometry.read_chunk),
+                shard_shape: geometry.sharding.as_ref().map(|_| values(&geometry.chunk)),
+                sharding: geometry.sharding,
+                decoder: geometry.decoder,
+                source,
+                location,
+                metadata_key: opened.key,
+                zarrs,
+                element,
+            }),
+        })
+    }
+
+    /// Length of each axis, in elements.
+    #[must_use]
+    pub fn shape(&self) -> &[u64] {
+        self.inner.zarrs.shape()
+    }
+
+    /// Type of one element.
+    #[must_use]
+    pub fn element_type(&self) -> ElementType {
+        self.inner.element
+    }
+
+    /// Shape of a read chunk, in elements: a subchunk where the array is sharded, else a chunk.
+    #[must_use]
+    pub fn chunk_shape(&self) -> &[u64] {
+        &self.inner.chunk_shape
+    }
+
+    /// Shape of a shard, in elements, where the array is sharded and its subchunks can be read alone.
+    #[must_use]
+    pub fn shard_shape(&self) -> Option<&[u64]> {
+        self.inner.shard_shape.as_deref()
+    }
+
+    /// The user attributes.
+    #[must_use]
+    pub fn attributes(&self) -> &serde_json::Map<String, serde_json::Value> {
+        self.inner.zarrs.attributes()
+    }
+
+    /// Which release of the Zarr format the metadata follows.
+    #[must_use]
+    pub fn format(&self) -> ZarrFormat {
+        match self.inner.zarrs.metadata() {
+            zarrs::array::ArrayMetadata::V2(_) => ZarrFormat::V2,
+            zarrs::array::ArrayMetadata::V3(_) => ZarrFormat::V3,
+        }
+    }
+
+    /// Where the array lies: the path of its directory, or its node path in the store.
+    #[must_use]
+    pub fn location(&self) -> &str {
+        &self.inner.location
+    }
+
+    /// Plans a read of `selections`, without I/O.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Selection`] as [`Selections::bind`]; [`ErrorKind::Allocation`] if the result is too large.
+    pub fn plan(&self, selections: &Selections) -> Result<Plan> {
+        Plan::new(selections.bind(self.shape())?, self.inner.grid.clone())
+    }
+
+    /// Reads `selections` into one buffer. Row `i` of the result is selection `i`.
+    ///
+    /// # Errors
+    /// As [`plan`](Self::plan); [`ErrorKind::Store`] if the store fails, [`ErrorKind::Decode`] if a chunk is corrupt,
+    /// each naming the key.
+    pub fn read(&self, selections: &Selections, options: &ReadOptions) -> Result<Ragged> {
+        let mut columns = read_columns(&[self], selections, options)?;
+        columns.pop().ok_or_else(|| Error::new(ErrorKind::Internal, "no column was read"))
+    }
+
+    pub(crate) fn same_as(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.inner, &other.inner)
+    }
+
+    pub(crate) fn source(&self) -> &Source {
+        &self.inner.source
+    }
+
+    pub(crate) fn metadata_key(&self) -> &StoreKey {
+        &self.inner.metadata_key
+    }
+
+    pub(crate) fn sharding(&self) -> Option<&Sharding> {
+        self.inner.sharding.as_ref()
+    }
+
+    pub(crate) fn decoder(&self) -> &Decoder {
+        &self.inner.decoder
+    }
+
+    /// The store key of the chunk (the shard, where the array is sharded) at `indices`.
+    pub(crate) fn chunk_key(&self, indices: &[u64]) -> StoreKey {
+        self.inner.zarrs.chunk_key(indices)
+    }
+
+    /// The bytes of one element of the fill value, in native byte order.
+    pub(crate) fn fill_value(&self) -> &[u8] {
+        self.inner.zarrs.fill_value().as_ne_bytes()
+    }
+}
+
+impl fmt::Debug for Array {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Array")
+            .field("location", &self.inner.location)
+            .field("shape", &self.shape())
+            .field("element_type", &self.element_type())
+            .field("chunk_shape", &self.chunk_shape())
+            .field("shard_shape", &self.shard_shape())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,56 @@
+//! Ragged selections from Zarr arrays, read in one call into one Apache Arrow allocation.
+//!
+//! A *ragged selection* asks for many pieces of differing shape at once: rows of a sparse matrix, crops around
+//! cells, windows around events. [`Array::read`] fetches and decodes every chunk that the pieces touch **once**, in
+//! parallel, straight into one shared buffer, and gives nested [`LargeListArray`](arrow_array::LargeListArray)s.
+//!
+//! ```text
+//! Selections ──bind──▶ BoundSelections          in bounds, columnar
+//!     ├──layout──▶ Layout                       64-bit offsets per kept axis, overflow-checked
+//!     ├──group───▶ Plan                         read chunks, each with the rows that need it
+//!   fetch ─▶ decode ─▶ scatter                  one output buffer, many threads, disjoint writes
+//!     └──wrap────▶ Ragged ─▶ ArrayRef, RecordBatch
+//! ```
+//!
+//! ```
+//! use std::sync::Arc;
+//! use zarrow::{Array, ReadOptions, Selections};
+//! use zarrow::zarrs::array::{ArrayBuilder, data_type};
+//! use zarrow::zarrs::storage::store::MemoryStore;
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let store = Arc::new(MemoryStore::new());
+//! let sky = ArrayBuilder::new(vec![100, 80], vec![30, 30], data_type::uint16(), 0u16).build(store.clone(), "/sky")?;
+//! sky.store_metadata()?;
+//! sky.store_chunk(&[0, 0], (0..900).collect::<Vec<u16>>())?;
+//!
+//! let array = Array::open(store, "/sky")?;
+//! let boxes = Selections::boxes(2, vec![0, 0, 10, 20], vec![2, 3, 14, 40])?; // (0..2, 0..3) and (10..14, 20..40)
+//! let crops = array.read(&boxes, &ReadOptions::default())?;
+//! assert_eq!(crops.stats().chunks_fetched, 2);
+//! let lists = crops.into_array(); // LargeList<LargeList<UInt16>>, one row per box
+//! assert_eq!(lists.len(), 2);
+//! # Ok(())
+//! # }
+//! ```
+
+const _: () = assert!(usize::BITS == 64, "zarrow needs a 64-bit target");
+
+mod arrow;
+mod chunk;
+mod error;
+mod plan;
+mod read;
+mod selection;
+mod store;
+
+pub use crate::arrow::{ElementType, Ragged, read_batch};
+pub use crate::chunk::Array;
+pub use crate::error::{Error, ErrorKind, Result};
+pub use crate::plan::{Layout, Plan};
+pub use crate::read::{ReadOptions, ReadStats};
+pub use crate::selection::{BoundSelections, Item, Selections};
+pub use crate::store::ZarrFormat;
+
+/// The `zarrs` release whose stores [`Array::open`] takes.
+pub use zarrs;

@@ -1,0 +1,304 @@
+//! Writes the pieces of decoded read chunks to their places in the output, from many threads at once.
+//!
+//! The only unsafe code of the crate. All of it rests on [`Tiling`], which proves that pieces of different read chunks
+//! never overlap, and on [`Claim`], which is given out once per read chunk.
+#![allow(unsafe_code)]
+
+use std::marker::PhantomData;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::plan::tiling::{Piece, Span, Tiling};
+
+/// One output buffer, shared by the threads that fill it.
+pub(super) struct Scatter<'a> {
+    tiling: Tiling<'a>,
+    target: *mut u8,
+    target_len: usize,
+    /// Bytes per element.
+    item: usize,
+    next: AtomicUsize,
+    copied: AtomicUsize,
+    output: PhantomData<&'a mut [u8]>,
+}
+
+// SAFETY: `target` points to the slice that `output` borrows mutably for 'a. Threads write to it only through a
+// `Claim`, and `Tiling` proves that the pieces of different claims are disjoint.
+unsafe impl Sync for Scatter<'_> {}
+// SAFETY: as for `Sync`; nothing here is tied to a thread.
+unsafe impl Send for Scatter<'_> {}
+
+/// The sole right to write the pieces of one read chunk. Given out once for each.
+pub(super) struct Claim {
+    chunk: usize,
+}
+
+impl Claim {
+    /// Position of the read chunk in the plan.
+    pub(super) fn chunk(&self) -> usize {
+        self.chunk
+    }
+}
+
+/// Buffers that one thread reuses from piece to piece.
+#[derive(Debug, Default)]
+pub(super) struct PieceScratch {
+    piece: Piece,
+    origin: Vec<u64>,
+    walk: Vec<Step>,
+}
+
+/// One axis of a copy that is not part of the contiguous run, in bytes.
+#[derive(Debug, Clone, Copy)]
+struct Step {
+    len: usize,
+    source_stride: usize,
+    target_stride: usize,
+    at: usize,
+}
+
+impl<'a> Scatter<'a> {
+    /// Pairs a proven plan with its output.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Internal`] if the output has another length than the plan's elements of `item` bytes.
+    pub(super) fn new(tiling: Tiling<'a>, output: &'a mut [u8], item: usize) -> Result<Self> {
+        if Some(output.len()) != tiling.plan().layout().elements().checked_mul(item) {
+            return Err(Error::new(ErrorKind::Internal, "the output does not fit the plan"));
+        }
+        Ok(Self {
+            tiling,
+            target: output.as_mut_ptr(),
+            target_len: output.len(),
+            item,
+            next: AtomicUsize::new(0),
+            copied: AtomicUsize::new(0),
+            output: PhantomData,
+        })
+    }
+
+    pub(super) fn tiling(&self) -> &Tiling<'a> {
+        &self.tiling
+    }
+
+    /// The next read chunk that nobody has claimed yet, in storage order.
+    pub(super) fn claim(&self) -> Option<Claim> {
+        let chunk = self.next.fetch_add(1, Ordering::Relaxed);
+        (chunk < self.tiling.plan().read_chunks()).then_some(Claim { chunk })
+    }
+
+    /// Copies the pieces of the claimed read chunk from `source`, its elements in C order.
+    pub(super) fn copy(&self, claim: Claim, source: &[u8], scratch: &mut PieceScratch) -> Result<()> {
+        self.for_each_piece(claim, scratch, |scatter, piece, walk| {
+            let run = layout_copy(piece, scatter.item, scatter.tiling, walk)?;
+            let (source_span, target_span) = run.spans(walk);
+            if run.source.checked_add(source_span).is_none_or(|end| end > source.len())
+                || run.target.checked_add(target_span).is_none_or(|end| end > scatter.target_len)
+            {
+                return Err(Error::new(ErrorKind::Internal, "a piece reaches beyond its buffer"));
+            }
+            // SAFETY: the bounds of the whole walk were checked just above. The source is a shared borrow and the
+            // target is the exclusive borrow that `Scatter` holds, so they do not overlap; no other thread writes
+            // these target bytes, because `claim` is unique and `Tiling` proves pieces of different claims disjoint.
+            unsafe { copy_walk(source.as_ptr(), scatter.target, run, walk) };
+            Ok(run.bytes(walk))
+        })
+    }
+
+    /// Writes `value`, the bytes of one element, to every element of the claimed read chunk's pieces.
+    pub(super) fn fill(&self, claim: Claim, value: &[u8], scratch: &mut PieceScratch) -> Result<()> {
+        if value.len() != self.item {
+            return Err(Error::new(ErrorKind::Internal, "the fill value does not fit the element type"));
+        }
+        let zero = value.iter().all(|&byte| byte == 0);
+        self.for_each_piece(claim, scratch, |scatter, piece, walk| {
+            let run = layout_copy(piece, scatter.item, scatter.tiling, walk)?;
+            let (_, target_span) = run.spans(walk);
+            if run.target.checked_add(target_span).is_none_or(|end| end > scatter.target_len) {
+                return Err(Error::new(ErrorKind::Internal, "a piece reaches beyond its buffer"));
+            }
+            // The output starts zeroed: writing zeros would only touch its pages.
+            if !zero && run.len > 0 {
+                for_each_run(run, walk, |_, target| {
+                    // SAFETY: `target + run.len` lies in the output, as checked just above for the whole walk, and no
+                    // other thread reads or writes these bytes, because `claim` is unique and `Tiling` proves pieces
+                    // of different claims disjoint.
+                    let bytes = unsafe { std::slice::from_raw_parts_mut(scatter.target.add(target), run.len) };
+                    fill_run(bytes, value);
+                });
+            }
+            Ok(run.bytes(walk))
+        })
+    }
+
+    /// Checks that all claims were carried out and that together they wrote every byte.
+    pub(super) fn finish(self) -> Result<()> {
+        if self.copied.into_inner() == self.target_len {
+            return Ok(());
+        }
+        Err(Error::new(ErrorKind::Internal, "not every element of the result was written"))
+    }
+
+    fn for_each_piece(
+        &self,
+        claim: Claim,
+        scratch: &mut PieceScratch,
+        mut visit: impl FnMut(&Self, &Piece, &mut Vec<Step>) -> Result<usize>,
+    ) -> Result<()> {
+        let plan = self.tiling.plan();
+        let PieceScratch { piece, origin, walk } = scratch;
+        plan.grid().chunk_indices(plan.groups().chunks()[claim.chunk], origin);
+        for (axis, index) in origin.iter_mut().enumerate() {
+            *index *= plan.grid().chunk_len(axis);
+        }
+        let mut copied = 0;
+        for &row in plan.groups().rows(claim.chunk) {
+            self.tiling
+                .piece(row, origin, piece)
+                .ok_or_else(|| Error::new(ErrorKind::Internal, "a row does not meet its read chunk"))?;
+            copied += visit(self, piece, walk)?;
+        }
+        self.copied.fetch_add(copied, Ordering::Relaxed);
+        Ok(())
+    }
+}
+
+/// A contiguous run, in bytes, repeated along the steps of a walk.
+#[derive(Debug, Clone, Copy)]
+struct Run {
+    source: usize,
+    target: usize,
+    len: usize,
+}
+
+impl Run {
+    /// Bytes from the first to one past the last that the walk touches, in source and target; 0 for an empty walk.
+    fn spans(&self, walk: &[Step]) -> (usize, usize) {
+        if self.len == 0 {
+            return (0, 0);
+        }
+        let reach = |stride: fn(&Step) -> usize| -> usize {
+            walk.iter().fold(self.len, |end, step| end.saturating_add(stride(step).saturating_mul(step.len - 1)))
+        };
+        (reach(|step| step.source_stride), reach(|step| step.target_stride))
+    }
+
+    /// Bytes that the walk copies.
+    fn bytes(&self, walk: &[Step]) -> usize {
+        walk.iter().fold(self.len, |bytes, step| bytes * step.len)
+    }
+}
+
+/// Finds the longest contiguous run of a piece and the steps, outermost first, that repeat it.
+fn layout_copy(piece: &Piece, item: usize, tiling: Tiling<'_>, walk: &mut Vec<Step>) -> Result<Run> {
+    let overflow = || Error::new(ErrorKind::Internal, "a piece overflows");
+    walk.clear();
+    let mut run = Run { source: 0, target: piece.row_start.checked_mul(item).ok_or_else(overflow)?, len: item };
+    let (mut source_stride, mut target_stride) = (item, item);
+    let mut contiguous = true;
+    for (axis, &Span { source, target, len, row_len }) in piece.spans.iter().enumerate().rev() {
+        let chunk_len = tiling.plan().grid().chunk_len(axis) as usize;
+        run.source += source * source_stride;
+        run.target += target * target_stride;
+        if len == 0 {
+            run.len = 0;
+        } else if contiguous {
+            run.len *= len;
+        } else if len > 1 {
+            walk.push(Step { len, source_stride, target_stride, at: 0 });
+        }
+        contiguous = contiguous && len == chunk_len && len == row_len;
+        source_stride = source_stride.checked_mul(chunk_len).ok_or_else(overflow)?;
+        target_stride = target_stride.checked_mul(row_len).ok_or_else(overflow)?;
+    }
+    if run.len == 0 {
+        walk.clear();
+    }
+    walk.reverse();
+    Ok(run)
+}
+
+/// Calls `visit(source, target)` with the byte offsets of each repetition of `run`.
+fn for_each_run(run: Run, walk: &mut [Step], mut visit: impl FnMut(usize, usize)) {
+    let (mut source, mut target) = (run.source, run.target);
+    loop {
+        visit(source, target);
+        let mut left = walk.len();
+        loop {
+            if left == 0 {
+                return;
+            }
+            left -= 1;
+            let step = &mut walk[left];
+            step.at += 1;
+            if step.at < step.len {
+                source += step.source_stride;
+                target += step.target_stride;
+                break;
+            }
+            step.at = 0;
+            source -= step.source_stride * (step.len - 1);
+            target -= step.target_stride * (step.len - 1);
+        }
+    }
+}
+
+/// Copies `run` at each step of `walk`.
+///
+/// # Safety
+/// `source` and `target` must be valid for reads and writes over the walk's whole span, and not overlap.
+unsafe fn copy_walk(source: *const u8, target: *mut u8, run: Run, walk: &mut [Step]) {
+    if run.len == 0 {
+        return;
+    }
+    // A thin innermost run is copied element by element with the element's own size, not by calls of `memcpy`.
+    let inner = walk.split_last_mut().map_or(1, |(step, _)| step.len);
+    if inner > 1 {
+        // SAFETY: the caller's guarantee covers every step.
+        match run.len {
+            1 => return unsafe { copy_strided::<1>(source, target, run, walk) },
+            2 => return unsafe { copy_strided::<2>(source, target, run, walk) },
+            4 => return unsafe { copy_strided::<4>(source, target, run, walk) },
+            8 => return unsafe { copy_strided::<8>(source, target, run, walk) },
+            16 => return unsafe { copy_strided::<16>(source, target, run, walk) },
+            _ => {}
+        }
+    }
+    for_each_run(run, walk, |from, to| {
+        // SAFETY: `from` and `to` are steps of the walk, which the caller guarantees to be in bounds.
+        unsafe { std::ptr::copy_nonoverlapping(source.add(from), target.add(to), run.len) };
+    });
+}
+
+/// Copies runs of `N` bytes, with a tight loop over the innermost step.
+///
+/// # Safety
+/// As [`copy_walk`]; `run.len` must be `N` and `walk` must not be empty.
+unsafe fn copy_strided<const N: usize>(source: *const u8, target: *mut u8, run: Run, walk: &mut [Step]) {
+    let Some((inner, outer)) = walk.split_last_mut() else { return };
+    let inner = *inner;
+    for_each_run(run, outer, |from, to| {
+        for i in 0..inner.len {
+            // SAFETY: each of these is a step of the walk, which the caller guarantees to be in bounds.
+            unsafe {
+                let value = source.add(from + i * inner.source_stride).cast::<[u8; N]>().read_unaligned();
+                target.add(to + i * inner.target_stride).cast::<[u8; N]>().write_unaligned(value);
+            }
+        }
+    });
+}
+
+/// Repeats `value` over `bytes`, whose length is a multiple of it.
+fn fill_run(bytes: &mut [u8], value: &[u8]) {
+    if value.iter().all(|byte| *byte == value[0]) {
+        bytes.fill(value[0]);
+        return;
+    }
+    bytes[..value.len()].copy_from_slice(value);
+    let mut filled = value.len();
+    while filled < bytes.len() {
+        let more = filled.min(bytes.len() - filled);
+        bytes.copy_within(..more, filled);
+        filled += more;
+    }
+}

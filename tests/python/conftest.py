@@ -1,0 +1,75 @@
+"""Settings for the whole suite, and fixtures.
+
+`ZARROW_TEST_PROFILE` chooses how much Hypothesis tries: `quick` (the default), or `thorough` for
+many times the examples from fresh random seeds. Under `CI` the quick profile is derandomized.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+sys.path.insert(0, str(Path(__file__).parent))  # for the helper modules beside this file
+
+from arrays import Maker  # noqa: E402
+
+ROOT = Path(__file__).resolve().parents[2]
+PEER_DATA = ROOT.parent / "shared" / "data"
+
+_SLOW = [HealthCheck.too_slow, HealthCheck.data_too_large]
+settings.register_profile(
+    "quick",
+    max_examples=150,
+    deadline=None,
+    derandomize=bool(os.environ.get("CI")),
+    suppress_health_check=_SLOW,
+    database=None,
+    print_blob=True,
+)
+settings.register_profile(
+    "thorough",
+    parent=settings.get_profile("quick"),
+    max_examples=5_000,
+    derandomize=False,
+)
+settings.load_profile(os.environ.get("ZARROW_TEST_PROFILE", "quick"))
+
+
+@pytest.fixture(scope="session")
+def root() -> Path:
+    """The project's root."""
+    return ROOT
+
+
+@pytest.fixture(scope="session")
+def peer_data() -> Path:
+    """A folder of arrays written by others, beside the checkout: `../shared/data`."""
+    if not PEER_DATA.is_dir():
+        pytest.skip("needs ../shared/data, a folder of arrays written by others, beside the checkout")
+    return PEER_DATA
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty working directory."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def make(tmp_path: Path) -> Maker:
+    """Write an array: `make(dtype=..., shape=..., ...)` with the fields of `Layout`."""
+    return Maker(tmp_path)
+
+
+@pytest.fixture
+def scratch() -> Iterator[Path]:
+    """A folder outside pytest's, for stores whose path matters."""
+    with tempfile.TemporaryDirectory() as folder:
+        yield Path(folder)

@@ -1,0 +1,172 @@
+"""Python's threads and processes: reads side by side, the lock released, fork and spawn."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import oracle
+import pytest
+import zarrow
+from arrays import Maker, Written, write_values
+from failures import run
+from zarr.codecs import GzipCodec
+
+LIMIT = 60.0
+
+
+@pytest.fixture
+def written(make: Maker) -> Written:
+    """A sharded array of some hundred read chunks."""
+    return make(dtype="int32", shape=(60, 50), chunks=(5, 4), shards=(20, 16), codecs=("zstd",))
+
+
+def random_boxes(seed: int) -> list[tuple[slice, slice]]:
+    """Some boxes in a (60, 50) array."""
+    random = np.random.default_rng(seed)
+    rows, columns = random.integers(0, 40, 15), random.integers(0, 40, 15)
+    return [np.s_[r : r + 9, c : c + 7] for r, c in zip(rows.tolist(), columns.tolist(), strict=True)]
+
+
+def test_many_threads(written: Written) -> None:
+    """One handle, and paths besides, read from many threads at once."""
+    handle = zarrow.open_array(written.path)
+
+    def read(seed: int) -> int:
+        selections = random_boxes(seed)
+        threads = [None, 1, 2, 3][seed % 4]
+        source = handle if seed % 3 else written.path
+        result, stats = zarrow.read_ragged(source, selections, return_stats=True, threads=threads)
+        written.check(result, selections)
+        return int(stats.chunks_decoded)
+
+    with ThreadPoolExecutor(12) as pool:
+        counts = list(pool.map(read, range(120)))
+    wanted = [len(oracle.touched((60, 50), (5, 4), random_boxes(seed))) for seed in range(120)]
+    assert counts == wanted
+
+
+def test_lock_is_released(tmp_path: Path) -> None:
+    """Another thread makes progress while a read goes on."""
+    values = np.arange(6_000_000, dtype="int64") * 7919 % 65_537
+    array = write_values(tmp_path / "big.zarr", values, (500_000,), compressors=GzipCodec(level=1))
+    handle = zarrow.open_array(tmp_path / "big.zarr")
+    done = threading.Event()
+    spans: list[tuple[float, float]] = []
+
+    def read() -> None:
+        try:
+            for _ in range(5):
+                start = time.perf_counter()
+                result = zarrow.read_ragged(handle, [...], threads=1)
+                spans.append((start, time.perf_counter()))
+                assert len(result.values) == array.size
+        finally:
+            done.set()
+
+    thread = threading.Thread(target=read)
+    ticks = []
+    thread.start()
+    while not done.is_set():
+        ticks.append(time.perf_counter())
+        time.sleep(0.0002)
+    thread.join()
+    assert len(spans) == 5
+    inside = [
+        sum(start + margin < tick < stop - margin for tick in ticks)
+        for start, stop in spans
+        for margin in [(stop - start) / 10]
+    ]
+    assert max(inside) >= 5, f"ticks within each read: {inside}"
+
+
+def test_spawned_workers(written: Written) -> None:
+    """A handle travels to workers that start from nothing."""
+    handle = zarrow.open_array(written.path)
+    with multiprocessing.get_context("spawn").Pool(2) as pool:
+        jobs = [
+            pool.apply_async(zarrow.read_ragged, (handle, random_boxes(seed))) for seed in range(4)
+        ]
+        results = [job.get(timeout=LIMIT) for job in jobs]
+    for seed, result in enumerate(results):  # unpickled, so not aligned any more
+        wanted = oracle.expect(written.whole, random_boxes(seed))
+        assert oracle.values_bytes(result) == wanted.values
+        assert oracle.offsets_of(result).tolist() == wanted.offsets[0].tolist()
+
+
+FORK = """
+    import os, signal, sys
+    import numpy as np, zarrow
+
+    path = sys.argv[1]
+    handle = zarrow.open_array(path)
+    first = zarrow.read_ragged(handle, [np.s_[0:30], np.s_[20:60]])
+    child = os.fork()
+    if child == 0:
+        signal.alarm(20)  # a hang ends in SIGALRM
+        code = 1
+        try:
+            for source in (handle, path):
+                again = zarrow.read_ragged(source, [np.s_[0:30], np.s_[20:60]])
+                code = 0 if again.equals(first) else 3
+        except zarrow.ZarrowError as error:
+            code = 0 if str(error) else 4
+        finally:
+            os._exit(code)
+    _, status = os.waitpid(child, 0)
+    again = zarrow.read_ragged(handle, [np.s_[0:30], np.s_[20:60]])
+    assert again.equals(first)
+    print("child:", os.waitstatus_to_exitcode(status))
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs os.fork")
+def test_fork(written: Written) -> None:
+    """A read after `os.fork()` in a process that has read before works, or says that it cannot."""
+    ended = run(FORK, str(written.path))
+    assert ended.returncode == 0, ended.stderr
+    assert ended.stdout.strip() == "child: 0", ended.stdout + ended.stderr
+
+
+def test_reads_while_others_write(make: Maker) -> None:
+    """Chunks that vanish and come back read as themselves or as the fill value, never as a mix."""
+    written = make(dtype="int32", shape=(64,), chunks=(4,), shards=(32,), codecs=("zstd",), seed=5)
+    path = written.chunk(0)
+    data = path.read_bytes()
+    stop = threading.Event()
+
+    def flicker() -> None:
+        while not stop.is_set():
+            path.unlink()
+            time.sleep(0.0002)
+            path.with_suffix(".new").write_bytes(data)
+            path.with_suffix(".new").rename(path)
+            time.sleep(0.0002)
+
+    thread = threading.Thread(target=flicker)
+    thread.start()
+    seen: dict[str, int] = {}
+    whole, absent = written.whole.tobytes(), bytes(128) + written.whole[32:].tobytes()
+    try:
+        end = time.perf_counter() + 1.5
+        while time.perf_counter() < end:
+            outcome: Any
+            try:
+                outcome = oracle.values_bytes(zarrow.read_ragged(written.path, [...]))
+            except zarrow.ZarrowError as error:
+                assert "c/0" in str(error)
+                seen["error"] = seen.get("error", 0) + 1
+                continue
+            assert outcome in (whole, absent)
+            name = "whole" if outcome == whole else "absent"
+            seen[name] = seen.get(name, 0) + 1
+    finally:
+        stop.set()
+        thread.join()
+    assert seen
