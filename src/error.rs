@@ -37,6 +37,7 @@ pub struct Error(Box<Inner>);
 struct Inner {
     kind: ErrorKind,
     selection: Option<usize>,
+    array: Option<String>,
     key: Option<String>,
     got: String,
     expected: Option<String>,
@@ -49,6 +50,7 @@ impl Error {
         Self(Box::new(Inner {
             kind,
             selection: None,
+            array: None,
             key: None,
             got: got.into(),
             expected: None,
@@ -59,6 +61,13 @@ impl Error {
 
     pub(crate) fn at_selection(mut self, row: usize) -> Self {
         self.0.selection.get_or_insert(row);
+        self
+    }
+
+    pub(crate) fn at_array(mut self, location: &str) -> Self {
+        if self.0.array.is_none() {
+            self.0.array = Some(location.to_owned());
+        }
         self
     }
 
@@ -96,7 +105,13 @@ impl Error {
         self.0.selection
     }
 
-    /// The store key (or the path) that is to blame, if one is.
+    /// The array that is to blame, by its path.
+    #[must_use]
+    pub fn array(&self) -> Option<&str> {
+        self.0.array.as_deref()
+    }
+
+    /// The store key that is to blame, if one is.
     #[must_use]
     pub fn key(&self) -> Option<&str> {
         self.0.key.as_deref()
@@ -109,8 +124,11 @@ impl fmt::Display for Error {
         if let Some(row) = inner.selection {
             write!(f, "selection {row}: ")?;
         }
-        if let Some(key) = &inner.key {
-            write!(f, "key '{key}': ")?;
+        match (&inner.array, &inner.key) {
+            (Some(array), Some(key)) => write!(f, "array '{array}', key '{key}': ")?,
+            (Some(array), None) => write!(f, "array '{array}': ")?,
+            (None, Some(key)) => write!(f, "key '{key}': ")?,
+            (None, None) => {}
         }
         f.write_str(&inner.got)?;
         if let Some(source) = &inner.source {

@@ -54,3 +54,8 @@ pub use crate::store::ZarrFormat;
 
 /// The `zarrs` release whose stores [`Array::open`] takes.
 pub use zarrs;
+
+/// The README's Rust code, compiled with the doctests.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+mod readme {}

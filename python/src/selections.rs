@@ -37,10 +37,20 @@ pub(crate) fn _ranges(py: Python<'_>, starts: PyArray, stops: PyArray) -> PyResu
     columns(py, "ranges", 1, &starts, &stops)
 }
 
-/// Boxes on the first `ndim` axes, from int64 columns of shape (n, ndim) in C order, without nulls.
+/// Boxes on the first `ndim` axes, from int64 columns of shape (`rows`, `ndim`) in C order, without nulls.
 #[pyfunction]
-#[pyo3(signature = (starts, stops, ndim))]
-pub(crate) fn _boxes(py: Python<'_>, starts: PyArray, stops: PyArray, ndim: usize) -> PyResult<Selections> {
+#[pyo3(signature = (starts, stops, rows, ndim))]
+pub(crate) fn _boxes(
+    py: Python<'_>,
+    starts: PyArray,
+    stops: PyArray,
+    rows: usize,
+    ndim: usize,
+) -> PyResult<Selections> {
+    if ndim == 0 {
+        let whole = std::iter::repeat_n([], rows);
+        return Ok(Selections { inner: zarrow::Selections::items(whole), kind: "boxes", axes: 0 });
+    }
     columns(py, "boxes", ndim, &starts, &stops)
 }
 

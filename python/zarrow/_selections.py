@@ -67,8 +67,8 @@ def boxes(starts: Integers, stops: Integers) -> Selections:
     Parameters
     ----------
     starts, stops
-        Shape ``(n, ndim)``, in elements, with ``0 <= start <= stop <= shape`` on every axis of the
-        array. A two-dimensional NumPy array, an Arrow array of lists of one length
+        Shape ``(n, ndim)``, in elements, with ``0 <= start <= stop <= shape`` on every axis. The
+        columns are the leading axes of the array; axes after them are whole. A two-dimensional NumPy array, an Arrow array of lists of one length
         (``FixedSizeList`` is best), a Series of such lists, or nested lists, of any integer type.
         The values are copied.
 
@@ -96,7 +96,7 @@ def boxes(starts: Integers, stops: Integers) -> Selections:
     [[[0, 1, 2], [4, 5, 6]], [[6], [10]]]
     """
     first, last = _pair(starts, stops, ndim=2)
-    return _zarrow._boxes(first.values, last.values, first.shape[1])
+    return _zarrow._boxes(first.values, last.values, *first.shape)
 
 
 class _Column(NamedTuple):
@@ -141,17 +141,12 @@ def _column(values: Any, name: str, ndim: int) -> _Column:
 def _from_numpy(values: np.ndarray[Any, Any], name: str, ndim: int) -> _Column:
     if values.dtype.kind not in "iu":
         raise _not_integers(name, str(values.dtype))
-    if values.ndim != ndim or (ndim == 2 and values.shape[1] == 0):
+    if values.ndim != ndim:
         raise _wrong_shape(name, values.shape, ndim)
     if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
         raise _nulls(name, int(np.ma.getmaskarray(values).sum()))
-    if (
-        values.dtype.kind == "u"
-        and values.dtype.itemsize == 8
-        and values.size
-        and (largest := int(values.max())) > _MAX
-    ):
-        raise _too_large(name, largest)
+    if values.dtype.kind == "u" and values.dtype.itemsize == 8:
+        _check_fits(values, name)
     return _Column(_copy(values), values.shape)
 
 
@@ -170,14 +165,10 @@ def _from_arrow(values: pa.Array | pa.ChunkedArray, name: str, ndim: int) -> _Co
         pa.types.is_integer(values.type) or (pa.types.is_null(values.type) and not len(values))
     ):
         raise _not_integers(name, str(values.type))
-    if len(shape) != ndim or shape[1:] == (0,):
+    if len(shape) != ndim:
         raise _wrong_shape(name, shape, ndim)
-    if (
-        pa.types.is_uint64(values.type)
-        and len(values)
-        and (largest := pc.max(values).as_py()) > _MAX
-    ):
-        raise _too_large(name, largest)
+    if pa.types.is_uint64(values.type):
+        _check_fits(values.to_numpy().reshape(shape), name)
     return _Column(_copy(values.cast(pa.int64()).to_numpy()), shape)
 
 
@@ -185,7 +176,8 @@ def _from_list(values: Sequence[Any], name: str, ndim: int) -> _Column:
     try:
         return _from_arrow(pa.array(values), name, ndim)
     except OverflowError as err:
-        raise _too_large(name, None) from err
+        row = next(i for i, value in enumerate(values) if _beyond_int64(value))
+        raise _too_large(name, row, values[row]) from err
     except (pa.ArrowInvalid, pa.ArrowTypeError) as err:
         msg = f"{name} is a list that is not of integers alone ({err}); expected integers"
         raise TypeError(msg) from err
@@ -220,8 +212,6 @@ def _list_width(values: Any, name: str) -> int:
 def _wrong_shape(name: str, shape: tuple[int, ...], ndim: int) -> SelectionError:
     if ndim == 1:
         expected, remedy = "(n,)", "give one number for each range, or use zarrow.boxes"
-    elif shape[-1:] == (0,):
-        expected, remedy = "(n, ndim)", "for no boxes at all give numpy.empty((0, ndim), dtype=int)"
     else:
         expected, remedy = "(n, ndim)", "give a row for each box and a column for each axis"
     return SelectionError(f"{name} has shape {shape}; expected {expected}: {remedy}")
@@ -240,10 +230,21 @@ def _nulls(name: str, count: int) -> SelectionError:
     )
 
 
-def _too_large(name: str, value: int | None) -> SelectionError:
-    found = "an integer" if value is None else str(value)
+def _check_fits(values: np.ndarray[Any, Any], name: str) -> None:
+    """Refuse unsigned values that int64 cannot hold."""
+    if values.size and values.max() > _MAX:
+        row = int(np.argwhere(values > _MAX)[0][0])
+        raise _too_large(name, row, values[row])
+
+
+def _beyond_int64(value: Any) -> bool:
+    numbers = value if isinstance(value, (list, tuple)) else (value,)
+    return any(isinstance(number, int) and not -_MAX - 1 <= number <= _MAX for number in numbers)
+
+
+def _too_large(name: str, row: int, value: object) -> SelectionError:
     return SelectionError(
-        f"{name} holds {found} beyond the range of int64; expected at most {_MAX}: "
+        f"selection {row}: {name} holds {value}, beyond the range of int64; expected at most {_MAX}: "
         "no array is that long, so look at how the numbers were made"
     )
 

@@ -1,11 +1,12 @@
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, Final, final
 
 import numpy as np
 import pyarrow as pa
 
 __version__: Final[str]
 
+@final
 class Array:
     """A Zarr array that is open for reading.
 
@@ -27,7 +28,7 @@ class Array:
         """Zarr v3's name of the data type."""
     @property
     def chunks(self) -> tuple[int, ...]:
-        """Shape of a read chunk (a subchunk where the array is sharded, else a chunk), in elements."""
+        """Shape of a read chunk, in elements: a subchunk where the array is sharded."""
     @property
     def shards(self) -> tuple[int, ...] | None:
         """Shape of a shard, in elements, or None where the array is not sharded."""
@@ -43,12 +44,14 @@ class Array:
     def __repr__(self) -> str: ...
     def __reduce__(self) -> tuple[Any, ...]: ...
 
+@final
 class Selections:
     """Many selections in columns. Made by :func:`zarrow.ranges` and :func:`zarrow.boxes`."""
 
     def __len__(self) -> int: ...
     def __repr__(self) -> str: ...
 
+@final
 class ReadStats:
     """What one read did."""
 
@@ -87,5 +90,5 @@ class ReadStats:
 
 def _open_local(root: str, zarr_format: int | None) -> Array: ...
 def _ranges(starts: pa.Array, stops: pa.Array) -> Selections: ...
-def _boxes(starts: pa.Array, stops: pa.Array, ndim: int) -> Selections: ...
+def _boxes(starts: pa.Array, stops: pa.Array, rows: int, ndim: int) -> Selections: ...
 def _read(array: Array, selections: Any, threads: int | None) -> tuple[pa.Array, ReadStats]: ...

@@ -7,7 +7,7 @@ use arrow_array::types::{
     UInt16Type, UInt32Type, UInt64Type,
 };
 use arrow_array::{ArrayRef, BooleanArray, FixedSizeListArray, PrimitiveArray};
-use arrow_buffer::{BooleanBuffer, Buffer, ScalarBuffer};
+use arrow_buffer::{BooleanBuffer, Buffer, MutableBuffer, ScalarBuffer};
 use arrow_schema::{DataType, Field, FieldRef};
 use zarrs::plugin::ExtensionName;
 
@@ -52,10 +52,10 @@ impl ElementType {
         Self::Complex128,
     ];
 
-    pub(crate) fn from_zarrs(data_type: &zarrs::array::DataType) -> Result<Self> {
-        let name = data_type.name_v3().unwrap_or_else(|| data_type.to_string().into());
+    pub(crate) fn from_zarrs(data_type: &zarrs::array::DataType, declared: &str) -> Result<Self> {
+        let name = data_type.name_v3().unwrap_or_default();
         Self::ALL.into_iter().find(|element| element.zarr_name() == name).ok_or_else(|| {
-            Error::new(ErrorKind::Unsupported, format!("data type '{name}'"))
+            Error::new(ErrorKind::Unsupported, format!("data type '{declared}'"))
                 .expected("bool, an integer of 8 to 64 bits, a float of 16 to 64 bits, or complex64 or complex128")
         })
     }
@@ -93,6 +93,14 @@ impl ElementType {
         }
     }
 
+    /// Bytes of one number: half an element for complex types.
+    pub(crate) fn number_size(self) -> usize {
+        match self {
+            Self::Complex64 | Self::Complex128 => self.size() / 2,
+            _ => self.size(),
+        }
+    }
+
     /// The Arrow type of one element. Complex numbers are lists of two non-null floats: real, imaginary.
     #[must_use]
     pub fn arrow_type(self) -> DataType {
@@ -118,7 +126,7 @@ impl ElementType {
     /// is packed to a bit).
     pub(super) fn wrap(self, bytes: Buffer, len: usize) -> Result<ArrayRef> {
         Ok(match self {
-            Self::Bool => Arc::new(BooleanArray::new(BooleanBuffer::collect_bool(len, |i| bytes[i] != 0), None)),
+            Self::Bool => Arc::new(BooleanArray::new(BooleanBuffer::new(pack_bits(&bytes), 0, len), None)),
             Self::Int8 => primitive::<Int8Type>(bytes, len),
             Self::Int16 => primitive::<Int16Type>(bytes, len),
             Self::Int32 => primitive::<Int32Type>(bytes, len),
@@ -136,6 +144,25 @@ impl ElementType {
     }
 }
 
+/// Packs bytes to bits, least significant first: any byte but zero is a one.
+fn pack_bits(bytes: &[u8]) -> Buffer {
+    const LOW: u64 = u64::from_ne_bytes([0x01; 8]);
+    const SEVEN: u64 = u64::from_ne_bytes([0x7f; 8]);
+    // Not `BooleanBuffer::collect_bool`: its memory is aligned to 8 bytes only.
+    let mut packed = MutableBuffer::from_len_zeroed(bytes.len().div_ceil(8));
+    let (eights, rest) = bytes.as_chunks::<8>();
+    for (bits, eight) in packed.as_slice_mut().iter_mut().zip(eights) {
+        let eight = u64::from_le_bytes(*eight);
+        let ones = (((eight & SEVEN) + SEVEN) | eight) >> 7 & LOW;
+        // Gathers the lowest bit of byte i in bit 56 + i; no two terms of the product meet.
+        *bits = (ones.wrapping_mul(0x0102_0408_1020_4080) >> 56) as u8;
+    }
+    if let (Some(bits), false) = (packed.as_slice_mut().last_mut(), rest.is_empty()) {
+        *bits = rest.iter().enumerate().fold(0, |bits, (i, &byte)| bits | u8::from(byte != 0) << i);
+    }
+    packed.into()
+}
+
 fn part(float: DataType) -> FieldRef {
     Arc::new(Field::new("item", float, false))
 }
@@ -148,4 +175,18 @@ fn pairs(float: DataType, parts: ArrayRef) -> Result<ArrayRef> {
     let array = FixedSizeListArray::try_new(part(float), 2, parts, None)
         .map_err(|source| Error::new(ErrorKind::Internal, "the result is no valid Arrow array").source(source))?;
     Ok(Arc::new(array))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bits_equal_bytes_that_are_not_zero() {
+        for len in (0..70).chain([1000]) {
+            let bytes: Vec<u8> = (0..len).map(|i: usize| [0, 1, 2, 0x80, 0xff, 0, 0x7f][(i * i + len) % 7]).collect();
+            let bits = BooleanBuffer::new(pack_bits(&bytes), 0, len);
+            assert!(bits.iter().eq(bytes.iter().map(|&byte| byte != 0)), "{len}");
+        }
+    }
 }

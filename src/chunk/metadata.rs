@@ -4,14 +4,17 @@ use std::num::NonZeroU64;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
+use zarrs::array::codec::api::Codec;
 use zarrs::array::codec::{ShardingCodec, ShardingCodecConfiguration};
-use zarrs::array::{Array, ArrayCreateError, ArrayMetadata, ArrayMetadataV2, ArrayMetadataV3, CodecChain};
+use zarrs::array::{Array, ArrayCreateError, ArrayMetadata, ArrayMetadataV2, ArrayMetadataV3, CodecChain, DataType};
 use zarrs::metadata::v2::ArrayMetadataV2Order;
+use zarrs::metadata::v3::MetadataV3;
 use zarrs::plugin::{PluginCreateError, ZarrVersion};
 use zarrs::storage::StoreKey;
 
 use super::decode::Decoder;
 use super::shard::Sharding;
+use crate::arrow::ElementType;
 use crate::error::{Error, ErrorKind, Result};
 use crate::store::{Source, ZarrFormat};
 
@@ -44,17 +47,12 @@ pub(super) fn open(source: &Source, path: &str, format: Option<ZarrFormat>) -> R
     if format != Some(ZarrFormat::V3) {
         let key_array = key(".zarray")?;
         if let Some(document) = source.get(&key_array, &mut scratch)? {
-            let mut metadata: ArrayMetadataV2 =
-                parse(document.as_ref()).map_err(|error| error.at_key(key_array.as_str()))?;
+            let mut metadata = parse_v2(document.as_ref()).map_err(|error| error.at_key(key_array.as_str()))?;
             drop(document);
             let key_attributes = key(".zattrs")?;
             if let Some(document) = source.get(&key_attributes, &mut scratch)? {
                 metadata.attributes =
                     parse(document.as_ref()).map_err(|error| error.at_key(key_attributes.as_str()))?;
-            }
-            if metadata.shape.len() < 2 {
-                // C and F order are the same; without the transpose there is nothing to get wrong.
-                metadata.order = ArrayMetadataV2Order::C;
             }
             return create(path, ArrayMetadata::V2(metadata)).map(|array| Opened { array, key: key_array });
         }
@@ -74,6 +72,31 @@ fn parse<T: serde::de::DeserializeOwned>(document: &[u8]) -> Result<T> {
         .map_err(|source| Error::new(ErrorKind::Metadata, "no valid array metadata").source(source))
 }
 
+fn parse_v2(document: &[u8]) -> Result<ArrayMetadataV2> {
+    let mut value: serde_json::Value = parse(document)?;
+    let dtype = value.get("dtype").cloned().unwrap_or_default();
+    if dtype.is_array() {
+        return Err(Error::new(ErrorKind::Unsupported, format!("structured data type {dtype}"))
+            .expected("a data type without fields"));
+    }
+    let complex = dtype.as_str().is_some_and(|dtype| dtype.contains('c'));
+    if let Some(fill @ serde_json::Value::Null) = value.get_mut("fill_value").filter(|_| complex) {
+        // No fill value reads as zero, which zarrs does for all numbers but these.
+        *fill = serde_json::json!([0.0, 0.0]);
+    }
+    let mut metadata: ArrayMetadataV2 = from_value(value)?;
+    if metadata.shape.len() < 2 {
+        // C and F order are the same; without the transpose there is nothing to get wrong.
+        metadata.order = ArrayMetadataV2Order::C;
+    }
+    Ok(metadata)
+}
+
+fn from_value<T: serde::de::DeserializeOwned>(value: serde_json::Value) -> Result<T> {
+    serde_json::from_value(value)
+        .map_err(|source| Error::new(ErrorKind::Metadata, "no valid array metadata").source(source))
+}
+
 fn parse_v3(document: &[u8]) -> Result<ArrayMetadataV3> {
     let value: serde_json::Value = parse(document)?;
     if value.get("node_type").and_then(serde_json::Value::as_str) == Some("group") {
@@ -81,8 +104,18 @@ fn parse_v3(document: &[u8]) -> Result<ArrayMetadataV3> {
             .expected("an array")
             .remedy("Name the array in the group with `path`."));
     }
-    let mut metadata: ArrayMetadataV3 = serde_json::from_value(value)
-        .map_err(|source| Error::new(ErrorKind::Metadata, "no valid array metadata").source(source))?;
+    // Named one by one, because the error for the whole document does not name the field.
+    for field in ["data_type", "chunk_grid", "chunk_key_encoding"] {
+        let Some(value) = value.get(field) else { continue };
+        serde_json::from_value::<MetadataV3>(value.clone()).map_err(|source| {
+            Error::new(ErrorKind::Metadata, format!("no valid array metadata: '{field}' is {value}")).source(source)
+        })?;
+    }
+    let mut metadata: ArrayMetadataV3 = from_value(value)?;
+    if let Some((name, _)) = metadata.additional_fields.iter().find(|(_, field)| field.must_understand()) {
+        return Err(Error::new(ErrorKind::Unsupported, format!("the metadata has an extension '{name}'"))
+            .expected("only extensions with \"must_understand\": false"));
+    }
     if metadata.shape.is_empty() {
         // A transpose of no axes does nothing.
         metadata.codecs.retain(|codec| codec.name() != "transpose");
@@ -105,11 +138,40 @@ fn create(path: &str, metadata: ArrayMetadata) -> Result<Array<()>> {
             return Err(Error::new(ErrorKind::Unsupported, format!("chunk grid '{}'", v3.chunk_grid.name()))
                 .expected("the regular chunk grid"));
         }
+        check_codec_order(&v3.codecs)?;
+    }
+    let data_type = match &metadata {
+        ArrayMetadata::V2(v2) => DataType::from_metadata(&v2.dtype),
+        ArrayMetadata::V3(v3) => DataType::from_metadata(&v3.data_type),
+    };
+    if let Ok(data_type) = data_type {
+        // Before anything that depends on it, such as the fill value: its own error is the clearest.
+        ElementType::from_zarrs(&data_type, &declared_data_type(&metadata))?;
     }
     // A plugin that panics on odd metadata must not take the caller down.
     catch_unwind(AssertUnwindSafe(|| Array::new_with_metadata(Arc::new(()), path, metadata)))
         .map_err(|_| Error::new(ErrorKind::Metadata, "the metadata could not be interpreted"))?
         .map_err(create_error)
+}
+
+/// Checks that codecs stand in the order that the specification asks for: zarrs sorts them silently.
+fn check_codec_order(codecs: &[MetadataV3]) -> Result<()> {
+    let mut stage = 0;
+    for codec in codecs {
+        let next = match catch_unwind(AssertUnwindSafe(|| Codec::from_metadata(codec))) {
+            Ok(Ok(Codec::ArrayToArray(_))) => 0,
+            Ok(Ok(Codec::ArrayToBytes(_))) => 1,
+            Ok(Ok(Codec::BytesToBytes(_))) => 2,
+            // Creating the array says what is wrong with it.
+            _ => return Ok(()),
+        };
+        if next < stage {
+            return Err(Error::new(ErrorKind::Metadata, format!("codec '{}' stands too late", codec.name()))
+                .expected("array to array codecs first, then one array to bytes codec, then bytes to bytes codecs"));
+        }
+        stage = next;
+    }
+    Ok(())
 }
 
 fn create_error(source: ArrayCreateError) -> Error {
@@ -146,8 +208,8 @@ pub(super) struct Geometry {
     pub(super) decoder: Decoder,
 }
 
-/// Derives the geometry of `array`, whose elements have `item` bytes.
-pub(super) fn geometry(array: &Array<()>, item: usize) -> Result<Geometry> {
+/// Derives the geometry of `array`.
+pub(super) fn geometry(array: &Array<()>, element: ElementType) -> Result<Geometry> {
     let invalid = |what: String| Error::new(ErrorKind::Metadata, what);
     let chunk: Vec<NonZeroU64> = array
         .chunk_grid()
@@ -158,7 +220,11 @@ pub(super) fn geometry(array: &Array<()>, item: usize) -> Result<Geometry> {
     let sharding = codecs.array_to_bytes_codec().as_any().downcast_ref::<ShardingCodec>();
     let plain = codecs.array_to_array_codecs().is_empty() && codecs.bytes_to_bytes_codecs().is_empty();
     let Some(sharding) = sharding.filter(|_| plain) else {
-        let decoder = Decoder::new(array, codecs, chunk.clone(), item)?;
+        let configurations = match array.metadata() {
+            ArrayMetadata::V2(_) => None,
+            ArrayMetadata::V3(v3) => Some(&v3.codecs[..]),
+        };
+        let decoder = Decoder::new(array, codecs, configurations, &chunk, element)?;
         let in_shard = vec![NonZeroU64::MIN; chunk.len()];
         return Ok(Geometry { read_chunk: chunk.clone(), chunk, in_shard, sharding: None, decoder });
     };
@@ -181,12 +247,22 @@ pub(super) fn geometry(array: &Array<()>, item: usize) -> Result<Geometry> {
         .zip(&read_chunk)
         .filter_map(|(chunk, read_chunk)| NonZeroU64::new(chunk.get() / read_chunk.get()))
         .collect::<Vec<_>>();
+    check_codec_order(&configuration.codecs)?;
+    check_codec_order(&configuration.index_codecs)?;
     let plugin = |source: PluginCreateError| invalid("the sharding codec's inner codecs".into()).source(source);
     let inner = CodecChain::from_metadata(&configuration.codecs).map_err(plugin)?;
     let index = CodecChain::from_metadata(&configuration.index_codecs).map_err(plugin)?;
     let sharding = Sharding::new(index, configuration.index_location, &in_shard)?;
-    let decoder = Decoder::new(array, Arc::new(inner), read_chunk.clone(), item)?;
+    let decoder = Decoder::new(array, Arc::new(inner), Some(&configuration.codecs), &read_chunk, element)?;
     Ok(Geometry { chunk, read_chunk, in_shard, sharding: Some(sharding), decoder })
+}
+
+/// The data type as the metadata names it.
+pub(super) fn declared_data_type(metadata: &ArrayMetadata) -> String {
+    match metadata {
+        ArrayMetadata::V2(v2) => serde_json::to_string(&v2.dtype).unwrap_or_default().trim_matches('"').to_owned(),
+        ArrayMetadata::V3(v3) => v3.data_type.name().to_owned(),
+    }
 }
 
 /// The chunk shape of a regular grid by its metadata, for arrays that have no chunk at all.

@@ -7,12 +7,13 @@ mod metadata;
 mod shard;
 
 use std::fmt;
+use std::num::NonZeroU64;
 use std::path::Path;
 use std::sync::Arc;
 
 use zarrs::storage::{ReadableStorage, StoreKey};
 
-pub(crate) use self::decode::{Decoder, Scratch};
+pub(crate) use self::decode::{Decoder, DirectScratch};
 pub(crate) use self::shard::{Entry, ShardIndex, Sharding};
 use crate::arrow::{ElementType, Ragged, read_columns};
 use crate::error::{Error, ErrorKind, Result};
@@ -42,6 +43,28 @@ struct Inner {
     shard_shape: Option<Vec<u64>>,
     sharding: Option<Sharding>,
     decoder: Decoder,
+}
+
+impl Inner {
+    fn open(source: Source, path: &str, format: Option<ZarrFormat>, location: &str) -> Result<Self> {
+        let metadata::Opened { array: zarrs, key } = metadata::open(&source, path, format)?;
+        let element = ElementType::from_zarrs(zarrs.data_type(), &metadata::declared_data_type(zarrs.metadata()))?;
+        let geometry = metadata::geometry(&zarrs, element)?;
+        let grid = Grid::new(zarrs.shape(), &geometry.read_chunk, &geometry.in_shard)?;
+        let values = |shape: &[NonZeroU64]| shape.iter().map(|n| n.get()).collect::<Vec<_>>();
+        Ok(Self {
+            grid,
+            chunk_shape: values(&geometry.read_chunk),
+            shard_shape: geometry.sharding.as_ref().map(|_| values(&geometry.chunk)),
+            sharding: geometry.sharding,
+            decoder: geometry.decoder,
+            source,
+            location: location.to_owned(),
+            metadata_key: key,
+            zarrs,
+            element,
+        })
+    }
 }
 
 impl Array {
@@ -77,26 +100,10 @@ impl Array {
     }
 
     fn from_source(source: Source, path: &str, format: Option<ZarrFormat>, location: String) -> Result<Self> {
-        let opened = metadata::open(&source, path, format).map_err(|error| error.at_key(&location))?;
-        let zarrs = opened.array;
-        let element = ElementType::from_zarrs(zarrs.data_type()).map_err(|error| error.at_key(&location))?;
-        let geometry = metadata::geometry(&zarrs, element.size()).map_err(|error| error.at_key(&location))?;
-        let grid = Grid::new(zarrs.shape(), &geometry.read_chunk, &geometry.in_shard)?;
-        let values = |shape: &[std::num::NonZeroU64]| shape.iter().map(|n| n.get()).collect::<Vec<_>>();
-        Ok(Self {
-            inner: Arc::new(Inner {
-                grid,
-                chunk_shape: values(&geometry.read_chunk),
-                shard_shape: geometry.sharding.as_ref().map(|_| values(&geometry.chunk)),
-                sharding: geometry.sharding,
-                decoder: geometry.decoder,
-                source,
-                location,
-                metadata_key: opened.key,
-                zarrs,
-                element,
-            }),
-        })
+        match Inner::open(source, path, format, &location) {
+            Ok(inner) => Ok(Self { inner: Arc::new(inner) }),
+            Err(error) => Err(error.at_array(&location)),
+        }
     }
 
     /// Length of each axis, in elements.
@@ -149,7 +156,10 @@ impl Array {
     /// # Errors
     /// [`ErrorKind::Selection`] as [`Selections::bind`]; [`ErrorKind::Allocation`] if the result is too large.
     pub fn plan(&self, selections: &Selections) -> Result<Plan> {
-        Plan::new(selections.bind(self.shape())?, self.inner.grid.clone())
+        selections
+            .bind(self.shape())
+            .and_then(|bound| Plan::new(bound, self.inner.grid.clone()))
+            .map_err(|error| error.at_array(self.location()))
     }
 
     /// Reads `selections` into one buffer. Row `i` of the result is selection `i`.

@@ -27,7 +27,7 @@ impl Layout {
         let axes = selections.shape().len();
         let levels = selections.levels();
 
-        if let (Some((starts, stops)), 1) = (selections.first_axis(), axes) {
+        if let (Some((starts, stops)), 1, 1) = (selections.first_axis(), axes, levels) {
             let mut offsets = with_capacity(rows.saturating_add(1))?;
             offsets.push(0);
             let mut end = 0_i64;

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use super::output::Output;
 use super::scatter::{Claim, PieceScratch, Scatter};
 use super::{ReadOptions, ReadStats, pool};
-use crate::chunk::{Array, Entry, Scratch, ShardIndex};
+use crate::chunk::{Array, DirectScratch, Entry, ShardIndex};
 use crate::error::{Error, ErrorKind, Result};
 use crate::plan::Plan;
 use crate::plan::tiling::Tiling;
@@ -31,7 +31,9 @@ pub(crate) fn execute(
     }
     let mut reads = Vec::with_capacity(columns.len());
     for ((array, plan), output) in columns.iter().zip(&mut outputs) {
-        let scatter = Scatter::new(Tiling::check(plan)?, output.as_mut_slice(), array.element_type().size())?;
+        let item = array.element_type().size();
+        let strides = array.decoder().strides();
+        let scatter = Scatter::new(Tiling::check(plan)?, output.as_mut_slice(), item, strides)?;
         reads.push(ColumnRead { array, shards: Shards::new(array, plan), scatter, missing: AtomicUsize::new(0) });
     }
 
@@ -46,7 +48,7 @@ pub(crate) fn execute(
                     return;
                 }
                 if let Err(error) = read.chunk(claim, &mut scratch, &counters) {
-                    failure.set(error);
+                    failure.set(error.at_array(read.array.location()));
                     return;
                 }
             }
@@ -82,7 +84,8 @@ struct ColumnRead<'a> {
 
 #[derive(Default)]
 struct WorkerScratch {
-    chunk: Scratch,
+    encoded: Vec<u8>,
+    direct: DirectScratch,
     index: Vec<u8>,
     pieces: PieceScratch,
 }
@@ -100,15 +103,13 @@ impl ColumnRead<'_> {
                 None => None,
                 Some(Shard { value, index }) => match index.entry(plan.grid().in_shard(id)) {
                     Entry::Missing => None,
-                    Entry::Bytes { start, len } => {
-                        Some(value.read_range(&key, start, len, &mut scratch.chunk.encoded)?)
-                    }
+                    Entry::Bytes { start, len } => Some(value.read_range(&key, start, len, &mut scratch.encoded)?),
                 },
             };
             self.shards.release(plan.grid().shard(id))?;
             bytes
         } else {
-            self.array.source().get(&key, &mut scratch.chunk.encoded)?
+            self.array.source().get(&key, &mut scratch.encoded)?
         };
         let Some(encoded) = encoded else {
             self.missing.fetch_add(1, Ordering::Relaxed);
@@ -116,11 +117,24 @@ impl ColumnRead<'_> {
         };
         counters.fetched.fetch_add(1, Ordering::Relaxed);
         counters.bytes_fetched.fetch_add(encoded.as_ref().len(), Ordering::Relaxed);
-        let decoded = self.array.decoder().decode(encoded.as_ref()).map_err(|error| error.at_key(key.as_str()))?;
+        let encoded = encoded.as_ref();
+        let decoder = self.array.decoder();
+        let at_key = |error: Error| error.at_key(key.as_str());
+        let len = decoder.decoded_len();
+        let left = self.scatter.write_whole(claim, len, &mut scratch.pieces, |target| {
+            decoder.decode_into(encoded, target, &mut scratch.direct).map_err(at_key)
+        })?;
+        let mut produced = len;
+        if let Some(claim) = left {
+            let decoded = decoder.decode(encoded, 0..len, &mut scratch.direct).map_err(at_key)?;
+            produced = decoded.produced;
+            self.scatter.copy(claim, &decoded.bytes, &mut scratch.pieces)?;
+        }
         counters.decoded.fetch_add(1, Ordering::Relaxed);
-        counters.bytes_decoded.fetch_add(decoded.len(), Ordering::Relaxed);
-        self.scatter.copy(claim, &decoded, &mut scratch.pieces)
+        counters.bytes_decoded.fetch_add(produced, Ordering::Relaxed);
+        Ok(())
     }
+
     /// The number of read chunks that the store does not hold.
     ///
     /// # Errors
@@ -129,7 +143,7 @@ impl ColumnRead<'_> {
         let missing = self.missing.load(Ordering::Relaxed);
         if missing > 0 && !self.array.source().holds(self.array.metadata_key())? {
             return Err(Error::new(ErrorKind::Store, "the array vanished after it was opened")
-                .at_key(self.array.location())
+                .at_array(self.array.location())
                 .remedy("Open it again."));
         }
         Ok(missing)

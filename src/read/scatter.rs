@@ -17,6 +17,8 @@ pub(super) struct Scatter<'a> {
     target_len: usize,
     /// Bytes per element.
     item: usize,
+    /// Distance between neighbours along each axis of a decoded read chunk, in elements.
+    strides: &'a [usize],
     next: AtomicUsize,
     copied: AtomicUsize,
     output: PhantomData<&'a mut [u8]>,
@@ -61,9 +63,12 @@ impl<'a> Scatter<'a> {
     /// Pairs a proven plan with its output.
     ///
     /// # Errors
-    /// [`ErrorKind::Internal`] if the output has another length than the plan's elements of `item` bytes.
-    pub(super) fn new(tiling: Tiling<'a>, output: &'a mut [u8], item: usize) -> Result<Self> {
-        if Some(output.len()) != tiling.plan().layout().elements().checked_mul(item) {
+    /// [`ErrorKind::Internal`] if the output has another length than the plan's elements of `item` bytes, or `strides`
+    /// another rank than the plan.
+    pub(super) fn new(tiling: Tiling<'a>, output: &'a mut [u8], item: usize, strides: &'a [usize]) -> Result<Self> {
+        if Some(output.len()) != tiling.plan().layout().elements().checked_mul(item)
+            || strides.len() != tiling.plan().grid().ndim()
+        {
             return Err(Error::new(ErrorKind::Internal, "the output does not fit the plan"));
         }
         Ok(Self {
@@ -71,6 +76,7 @@ impl<'a> Scatter<'a> {
             target: output.as_mut_ptr(),
             target_len: output.len(),
             item,
+            strides,
             next: AtomicUsize::new(0),
             copied: AtomicUsize::new(0),
             output: PhantomData,
@@ -90,7 +96,7 @@ impl<'a> Scatter<'a> {
     /// Copies the pieces of the claimed read chunk from `source`, its elements in C order.
     pub(super) fn copy(&self, claim: Claim, source: &[u8], scratch: &mut PieceScratch) -> Result<()> {
         self.for_each_piece(claim, scratch, |scatter, piece, walk| {
-            let run = layout_copy(piece, scatter.item, scatter.tiling, walk)?;
+            let run = scatter.layout(piece, walk)?;
             let (source_span, target_span) = run.spans(walk);
             if run.source.checked_add(source_span).is_none_or(|end| end > source.len())
                 || run.target.checked_add(target_span).is_none_or(|end| end > scatter.target_len)
@@ -105,6 +111,34 @@ impl<'a> Scatter<'a> {
         })
     }
 
+    /// Has `write` fill the place of the claimed read chunk in the output, `len` bytes, if its only piece is all of it
+    /// and lies there in one run. Otherwise gives the claim back.
+    pub(super) fn write_whole(
+        &self,
+        claim: Claim,
+        len: usize,
+        scratch: &mut PieceScratch,
+        write: impl FnOnce(&mut [u8]) -> Result<()>,
+    ) -> Result<Option<Claim>> {
+        let plan = self.tiling.plan();
+        let &[row] = plan.groups().rows(claim.chunk) else { return Ok(Some(claim)) };
+        let PieceScratch { piece, origin, walk } = scratch;
+        self.origin(&claim, origin);
+        self.piece(row, origin, piece)?;
+        let run = self.layout(piece, walk)?;
+        if !walk.is_empty() || run.len != len || len == 0 {
+            return Ok(Some(claim));
+        }
+        if run.target.checked_add(len).is_none_or(|end| end > self.target_len) {
+            return Err(Error::new(ErrorKind::Internal, "a piece reaches beyond its buffer"));
+        }
+        // SAFETY: `target..target + len` lies in the output, as checked just above, and no other thread reads or writes
+        // these bytes, because `claim` is unique and `Tiling` proves pieces of different claims disjoint.
+        write(unsafe { std::slice::from_raw_parts_mut(self.target.add(run.target), len) })?;
+        self.copied.fetch_add(len, Ordering::Relaxed);
+        Ok(None)
+    }
+
     /// Writes `value`, the bytes of one element, to every element of the claimed read chunk's pieces.
     pub(super) fn fill(&self, claim: Claim, value: &[u8], scratch: &mut PieceScratch) -> Result<()> {
         if value.len() != self.item {
@@ -112,7 +146,7 @@ impl<'a> Scatter<'a> {
         }
         let zero = value.iter().all(|&byte| byte == 0);
         self.for_each_piece(claim, scratch, |scatter, piece, walk| {
-            let run = layout_copy(piece, scatter.item, scatter.tiling, walk)?;
+            let run = scatter.layout(piece, walk)?;
             let (_, target_span) = run.spans(walk);
             if run.target.checked_add(target_span).is_none_or(|end| end > scatter.target_len) {
                 return Err(Error::new(ErrorKind::Internal, "a piece reaches beyond its buffer"));
@@ -139,27 +173,62 @@ impl<'a> Scatter<'a> {
         Err(Error::new(ErrorKind::Internal, "not every element of the result was written"))
     }
 
+    /// Finds the longest contiguous run of a piece and the steps, outermost first, that repeat it.
+    fn layout(&self, piece: &Piece, walk: &mut Vec<Step>) -> Result<Run> {
+        let overflow = || Error::new(ErrorKind::Internal, "a piece overflows");
+        walk.clear();
+        let target = piece.row_start.checked_mul(self.item).ok_or_else(overflow)?;
+        let mut run = Run { source: 0, target, len: self.item };
+        let mut target_stride = self.item;
+        for (&Span { source, target, len, row_len }, stride) in piece.spans.iter().zip(self.strides).rev() {
+            let source_stride = stride.checked_mul(self.item).ok_or_else(overflow)?;
+            run.source += source * source_stride;
+            run.target += target * target_stride;
+            if len == 0 {
+                run.len = 0;
+            } else if walk.is_empty() && run.len == source_stride && run.len == target_stride {
+                run.len *= len;
+            } else if len > 1 {
+                walk.push(Step { len, source_stride, target_stride, at: 0 });
+            }
+            target_stride = target_stride.checked_mul(row_len).ok_or_else(overflow)?;
+        }
+        if run.len == 0 {
+            walk.clear();
+        }
+        walk.reverse();
+        Ok(run)
+    }
+
     fn for_each_piece(
         &self,
         claim: Claim,
         scratch: &mut PieceScratch,
         mut visit: impl FnMut(&Self, &Piece, &mut Vec<Step>) -> Result<usize>,
     ) -> Result<()> {
-        let plan = self.tiling.plan();
         let PieceScratch { piece, origin, walk } = scratch;
-        plan.grid().chunk_indices(plan.groups().chunks()[claim.chunk], origin);
-        for (axis, index) in origin.iter_mut().enumerate() {
-            *index *= plan.grid().chunk_len(axis);
-        }
+        self.origin(&claim, origin);
         let mut copied = 0;
-        for &row in plan.groups().rows(claim.chunk) {
-            self.tiling
-                .piece(row, origin, piece)
-                .ok_or_else(|| Error::new(ErrorKind::Internal, "a row does not meet its read chunk"))?;
+        for &row in self.tiling.plan().groups().rows(claim.chunk) {
+            self.piece(row, origin, piece)?;
             copied += visit(self, piece, walk)?;
         }
         self.copied.fetch_add(copied, Ordering::Relaxed);
         Ok(())
+    }
+
+    /// The first element of the claimed read chunk along each axis.
+    fn origin(&self, claim: &Claim, origin: &mut Vec<u64>) {
+        let plan = self.tiling.plan();
+        plan.grid().chunk_indices(plan.groups().chunks()[claim.chunk], origin);
+        for (axis, index) in origin.iter_mut().enumerate() {
+            *index *= plan.grid().chunk_len(axis);
+        }
+    }
+
+    fn piece(&self, row: u32, origin: &[u64], piece: &mut Piece) -> Result<()> {
+        let found = self.tiling.piece(row, origin, piece);
+        found.ok_or_else(|| Error::new(ErrorKind::Internal, "a row does not meet its read chunk"))
     }
 }
 
@@ -187,35 +256,6 @@ impl Run {
     fn bytes(&self, walk: &[Step]) -> usize {
         walk.iter().fold(self.len, |bytes, step| bytes * step.len)
     }
-}
-
-/// Finds the longest contiguous run of a piece and the steps, outermost first, that repeat it.
-fn layout_copy(piece: &Piece, item: usize, tiling: Tiling<'_>, walk: &mut Vec<Step>) -> Result<Run> {
-    let overflow = || Error::new(ErrorKind::Internal, "a piece overflows");
-    walk.clear();
-    let mut run = Run { source: 0, target: piece.row_start.checked_mul(item).ok_or_else(overflow)?, len: item };
-    let (mut source_stride, mut target_stride) = (item, item);
-    let mut contiguous = true;
-    for (axis, &Span { source, target, len, row_len }) in piece.spans.iter().enumerate().rev() {
-        let chunk_len = tiling.plan().grid().chunk_len(axis) as usize;
-        run.source += source * source_stride;
-        run.target += target * target_stride;
-        if len == 0 {
-            run.len = 0;
-        } else if contiguous {
-            run.len *= len;
-        } else if len > 1 {
-            walk.push(Step { len, source_stride, target_stride, at: 0 });
-        }
-        contiguous = contiguous && len == chunk_len && len == row_len;
-        source_stride = source_stride.checked_mul(chunk_len).ok_or_else(overflow)?;
-        target_stride = target_stride.checked_mul(row_len).ok_or_else(overflow)?;
-    }
-    if run.len == 0 {
-        walk.clear();
-    }
-    walk.reverse();
-    Ok(run)
 }
 
 /// Calls `visit(source, target)` with the byte offsets of each repetition of `run`.

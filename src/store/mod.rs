@@ -52,14 +52,16 @@ pub(crate) enum Value {
 impl Source {
     /// The whole value of `key`, or `None` if the store does not hold it.
     pub(crate) fn get<'a>(&self, key: &StoreKey, scratch: &'a mut Vec<u8>) -> Result<Option<Encoded<'a>>> {
+        let at_key = |error: Error| error.at_key(key.as_str());
         match self {
             Self::Local(directory) => {
-                let Some((file, len)) = directory.open(key)? else { return Ok(None) };
-                local::read_at(&file, 0, len, scratch).map(Encoded::Scratch).map(Some)
+                let Some((file, len)) = directory.open(key).map_err(at_key)? else { return Ok(None) };
+                local::read_at(&file, 0, len, scratch).map(|bytes| Some(Encoded::Scratch(bytes))).map_err(at_key)
             }
-            Self::Storage(storage) => Ok(storage.get(key).map_err(store_error)?.map(Encoded::Shared)),
+            Self::Storage(storage) => {
+                Ok(storage.get(key).map_err(|source| at_key(store_error(source)))?.map(Encoded::Shared))
+            }
         }
-        .map_err(|error: Error| error.at_key(key.as_str()))
     }
 
     /// Opens `key` for reads of ranges. `None` if the store is known not to hold it.
@@ -96,16 +98,19 @@ impl Value {
         scratch: &'a mut Vec<u8>,
     ) -> Result<Option<Encoded<'a>>> {
         match self {
-            Self::Local { file, len: size } => {
-                let Some(past) = size.checked_sub(len) else { return Err(short(*size, len)) };
-                local::read_at(file, if from_end { past } else { 0 }, len, scratch).map(Encoded::Scratch).map(Some)
-            }
+            Self::Local { file, len: size } => match size.checked_sub(len) {
+                Some(past) => {
+                    local::read_at(file, if from_end { past } else { 0 }, len, scratch).map(Encoded::Scratch).map(Some)
+                }
+                None => Err(short(*size, len)),
+            },
             Self::Storage(storage) => {
                 let range = if from_end { ByteRange::Suffix(len) } else { ByteRange::FromStart(0, Some(len)) };
-                match storage.get_partial(key, range).map_err(store_error)? {
-                    Some(bytes) if bytes.len() as u64 == len => Ok(Some(Encoded::Shared(bytes))),
-                    Some(bytes) => Err(short(bytes.len() as u64, len)),
-                    None => Ok(None),
+                match storage.get_partial(key, range) {
+                    Ok(Some(bytes)) if bytes.len() as u64 == len => Ok(Some(Encoded::Shared(bytes))),
+                    Ok(Some(bytes)) => Err(short(bytes.len() as u64, len)),
+                    Ok(None) => Ok(None),
+                    Err(source) => Err(store_error(source)),
                 }
             }
         }
@@ -151,7 +156,12 @@ fn short(got: u64, expected: u64) -> Error {
 }
 
 /// Translates a failure of a `zarrs` store.
-pub(crate) fn store_error(source: StorageError) -> Error {
+fn store_error(source: StorageError) -> Error {
+    if matches!(source, StorageError::InvalidByteRangeError(_)) {
+        return Error::new(ErrorKind::Decode, "the value ends before the bytes that are read")
+            .source(source)
+            .remedy("The value is truncated or its shard index is corrupt; write it again.");
+    }
     Error::new(ErrorKind::Store, "the store failed to read").source(source)
 }
 

@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numcodecs
 import numpy as np
@@ -93,7 +93,7 @@ class Layout:
     pcodec: bool = False
     endian: str = "little"
     transpose: tuple[int, ...] | None = None
-    order: str = "C"  # v2 only
+    order: Literal["C", "F"] = "C"  # v2 only
     index_at: str = "end"
     index_codecs: tuple[str, ...] = ("little", "crc32c")
     outside: tuple[str, ...] = ()  # codecs around the shards
@@ -119,7 +119,7 @@ class Written:
     layout: Layout
     whole: NDArray
     stored: frozenset[tuple[int, ...]]
-    array: zarr.Array
+    array: Any  # of zarr-python
 
     def check(self, result: Any, selections: Sequence[Any]) -> None:
         """Assert that `result` is the read of `selections`."""
@@ -133,7 +133,7 @@ class Written:
 
     def chunk(self, *index: int) -> Path:
         """The file of one chunk (or shard)."""
-        return self.path / self.array.metadata.encode_chunk_key(index)
+        return self.path / str(self.array.metadata.encode_chunk_key(index))
 
 
 def fill_of(layout: Layout) -> NDArray:
@@ -160,7 +160,7 @@ def fill_json(fill: NDArray, zarr_format: int) -> Any:
     """The JSON form of a fill value, which keeps the bits of any NaN in v3."""
     if fill.dtype.kind not in "fc":
         return fill[0].item()
-    parts = []
+    parts: list[float | str] = []
     size = _part(fill)
     for part, bits in zip(fill.view(f"f{size}"), fill.view(f"u{size}"), strict=True):
         if math.isnan(part):
@@ -218,7 +218,7 @@ def edit_json(path: Path, **changes: Any) -> None:
     path.write_text(json.dumps(document))
 
 
-def create(layout: Layout, path: Path) -> zarr.Array:
+def create(layout: Layout, path: Path) -> Any:
     """Make the empty array, with fill value 0."""
     common: dict[str, Any] = {
         "store": path,
@@ -241,7 +241,7 @@ def create(layout: Layout, path: Path) -> zarr.Array:
             chunk_key_encoding={"name": "v2", "separator": separator},
         )
     filters = [TransposeCodec(order=layout.transpose)] if layout.transpose else []
-    serializer = (
+    serializer: Any = (
         zarr_numcodecs.PCodec(level=4) if layout.pcodec else BytesCodec(endian=layout.endian)
     )
     compressors = [CODECS[codec]() for codec in layout.codecs]
@@ -270,7 +270,7 @@ def create(layout: Layout, path: Path) -> zarr.Array:
     )
 
 
-def write_values(path: Path, values: NDArray, chunks: Sequence[int], **options: Any) -> zarr.Array:
+def write_values(path: Path, values: NDArray, chunks: Sequence[int], **options: Any) -> Any:
     """Write given values; `options` are zarr.create_array's."""
     options.setdefault("compressors", None)
     array = zarr.create_array(

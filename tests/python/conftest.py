@@ -17,7 +17,7 @@ from hypothesis import HealthCheck, settings
 
 sys.path.insert(0, str(Path(__file__).parent))  # for the helper modules beside this file
 
-from arrays import Maker  # noqa: E402
+from arrays import Maker
 
 ROOT = Path(__file__).resolve().parents[2]
 PEER_DATA = ROOT.parent / "shared" / "data"
@@ -51,7 +51,9 @@ def root() -> Path:
 def peer_data() -> Path:
     """A folder of arrays written by others, beside the checkout: `../shared/data`."""
     if not PEER_DATA.is_dir():
-        pytest.skip("needs ../shared/data, a folder of arrays written by others, beside the checkout")
+        pytest.skip(
+            "needs ../shared/data, a folder of arrays written by others, beside the checkout"
+        )
     return PEER_DATA
 
 

@@ -23,13 +23,15 @@ BUILT_IN: dict[type[Exception], type[Exception]] = {
 
 
 @contextmanager
-def fails(*kinds: type[Exception], words: tuple[str, ...] = ()) -> Iterator[None]:
+def fails(
+    *kinds: type[Exception], words: tuple[str, ...] = ()
+) -> Iterator[pytest.ExceptionInfo[Exception]]:
     """Assert that the block raises one of `kinds`, and says each of `words` (in any case).
 
     A panic is no `Exception`, so it goes through and fails the test.
     """
     with pytest.raises(kinds) as caught:
-        yield
+        yield caught
     error = caught.value
     if isinstance(error, zarrow.ZarrowError):
         assert isinstance(error, BUILT_IN[type(error)])
@@ -42,7 +44,7 @@ def fails(*kinds: type[Exception], words: tuple[str, ...] = ()) -> Iterator[None
 
 def run(code: str, *arguments: str, timeout: float = 60) -> subprocess.CompletedProcess[str]:
     """Run a program of its own, which a hang or a crash cannot take along."""
-    return subprocess.run(  # noqa: S603
+    return subprocess.run(
         [sys.executable, "-W", "ignore", "-c", textwrap.dedent(code), *arguments],
         capture_output=True,
         text=True,

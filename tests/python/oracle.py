@@ -152,7 +152,7 @@ def values_bytes(result: pa.Array) -> bytes:
         return np.unpackbits(bits, count=len(numbers), bitorder="little").tobytes()
     size = len(numbers) * numbers.type.bit_width // 8
     assert buffer.size >= size
-    return buffer.to_pybytes()[:size]
+    return bytes(buffer.to_pybytes()[:size])
 
 
 def _assert_plain(array: pa.Array, where: str) -> None:
@@ -190,9 +190,7 @@ def assert_equal(result: Any, expected: Expected) -> None:
     """Assert that a result is `expected`, bit for bit, and keeps the contract."""
     assert_contract(result, expected.dtype, expected.levels)
     assert len(result) == expected.rows
-    for number, (level, offsets) in enumerate(
-        zip(lists_of(result), expected.offsets, strict=True)
-    ):
+    for number, (level, offsets) in enumerate(zip(lists_of(result), expected.offsets, strict=True)):
         np.testing.assert_array_equal(offsets_of(level), offsets, f"offsets of level {number}")
     assert len(elements_of(result)) == expected.length
     got = values_bytes(result)
@@ -254,9 +252,7 @@ def touched(
 
 def grid_of(shape: Sequence[int], chunks: Sequence[int]) -> list[tuple[int, ...]]:
     """Grid indices of all read chunks of an array."""
-    return list(
-        itertools.product(*(range(-(-n // c)) for n, c in zip(shape, chunks, strict=True)))
-    )
+    return list(itertools.product(*(range(-(-n // c)) for n, c in zip(shape, chunks, strict=True))))
 
 
 def region_of(index: Sequence[int], chunks: Sequence[int]) -> tuple[slice, ...]:

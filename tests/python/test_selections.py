@@ -40,12 +40,13 @@ WAYS_TO_ASK: dict[str, list[Any]] = {
 @pytest.fixture(params=["chunked", "sharded", "one chunk", "v2 F order"])
 def cube(request: pytest.FixtureRequest, make: Maker) -> Written:
     """A (7, 5, 3) array in several kinds of storage."""
-    fields: dict[str, Any] = {
+    kinds: dict[str, dict[str, Any]] = {
         "chunked": {"chunks": (3, 2, 2), "codecs": ("zstd",)},
         "sharded": {"chunks": (2, 2, 1), "shards": (4, 4, 2), "codecs": ("gzip",)},
         "one chunk": {"chunks": (10, 10, 10)},
         "v2 F order": {"chunks": (4, 3, 2), "zarr_format": 2, "order": "F"},
-    }[request.param]
+    }
+    fields = kinds[request.param]
     return make(dtype="float64", shape=(7, 5, 3), **fields)
 
 
@@ -56,9 +57,14 @@ def test_as_numpy(cube: Written, way: str) -> None:
 
 
 def test_any_iterable(cube: Written) -> None:
-    selections = [np.s_[0:2], np.s_[3:7], np.s_[1:1]]
+    selections: list[Any] = [np.s_[0:2], np.s_[3:7], np.s_[1:1]]
     keyed = dict(enumerate(selections))
-    for asked in (iter(selections), (s for s in selections), keyed.values(), map(tuple, [[s] for s in selections])):
+    for asked in (
+        iter(selections),
+        (s for s in selections),
+        keyed.values(),
+        map(tuple, [[s] for s in selections]),
+    ):
         cube.check(zarrow.read_ragged(cube.path, asked), selections)
 
 
@@ -80,7 +86,8 @@ def test_no_selections(make: Maker, dtype: str, shape: tuple[int, ...]) -> None:
     results = [zarrow.read_ragged(written.path, []), zarrow.read_ragged(written.path, iter(()))]
     results.append(zarrow.read_ragged(written.path, zarrow.boxes(none, none)))
     if shape:
-        for empty in ([], none[:, 0], pa.array([], pa.uint8())):
+        nothing: list[Any] = [[], none[:, 0], pa.array([], pa.uint8())]
+        for empty in nothing:
             results.append(zarrow.read_ragged(written.path, zarrow.ranges(empty, empty)))
     for result in results:
         oracle.assert_equal(result, oracle.expect(written.whole, [], levels=len(shape)))
@@ -93,14 +100,23 @@ def test_zero_dimensions(make: Maker) -> None:
     result = zarrow.read_ragged(written.path, [(), ..., ()])
     written.check(result, [(), ..., ()])
     assert result.to_pylist() == [value] * 3
-    boxes = np.zeros((2, 0), int)
-    assert zarrow.read_ragged(written.path, zarrow.boxes(boxes, boxes)).to_pylist() == [value] * 2
+    none = np.zeros((2, 0), int)
+    assert zarrow.read_ragged(written.path, zarrow.boxes(none, none)).to_pylist() == [value] * 2
+
+
+def test_boxes_of_leading_axes(cube: Written) -> None:
+    """Axes after the columns of a box are whole, as after the items of a selection."""
+    starts, stops = np.array([[1, 0], [0, 3], [4, 4]]), np.array([[3, 5], [7, 4], [4, 5]])
+    for axes in (2, 1, 0):
+        result = zarrow.read_ragged(cube.path, zarrow.boxes(starts[:, :axes], stops[:, :axes]))
+        ends = zip(starts[:, :axes].tolist(), stops[:, :axes].tolist(), strict=True)
+        cube.check(result, [tuple(map(slice, *box)) for box in ends])
 
 
 @pytest.mark.parametrize("shape", [(0,), (0, 4), (4, 0), (3, 0, 2), (0, 0)])
 def test_zero_length_axes(make: Maker, shape: tuple[int, ...]) -> None:
     written = make(shape=shape, chunks=tuple(max(1, n // 2) for n in shape))
-    selections = [..., np.s_[0:9], np.s_[1:2], np.s_[-1:]]
+    selections: list[Any] = [..., np.s_[0:9], np.s_[1:2], np.s_[-1:]]
     written.check(zarrow.read_ragged(written.path, selections), selections)
     ends = np.array([shape, shape])
     result = zarrow.read_ragged(written.path, zarrow.boxes(0 * ends, ends))
@@ -109,7 +125,7 @@ def test_zero_length_axes(make: Maker, shape: tuple[int, ...]) -> None:
 
 def test_six_dimensions(make: Maker) -> None:
     written = make(shape=(3, 2, 4, 3, 2, 3), chunks=(2, 2, 3, 2, 1, 2), dtype="uint8")
-    selections = [np.s_[1:, ..., 1], np.s_[:, 0:1, 2:, :, 1:2, 2], np.s_[2, :, 3:4]]
+    selections: list[Any] = [np.s_[1:, ..., 1], np.s_[:, 0:1, 2:, :, 1:2, 2], np.s_[2, :, 3:4]]
     written.check(zarrow.read_ragged(written.path, selections), selections)
     whole = [..., ...]
     written.check(zarrow.read_ragged(written.path, whole), whole)
@@ -118,7 +134,7 @@ def test_six_dimensions(make: Maker) -> None:
 def test_edge_chunks(make: Maker) -> None:
     """The border patch of shape (1, 1, 6), chunks (1, 1, 4) is there."""
     written = make(shape=(1, 1, 6), chunks=(1, 1, 4))
-    selections = [np.s_[0:1, 0:1, 4:6], np.s_[0:1, 0:1, 2:6]]
+    selections: list[Any] = [np.s_[0:1, 0:1, 4:6], np.s_[0:1, 0:1, 2:6]]
     written.check(zarrow.read_ragged(written.path, selections), selections)
 
 
@@ -151,7 +167,12 @@ def test_work_is_bounded_by_what_is_touched(make: Maker, chunk: int) -> None:
     grid = {"name": "regular", "configuration": {"chunk_shape": [chunk]}}
     edit_json(written.path / "zarr.json", shape=[1 << 60], chunk_grid=grid)
     end = 1 << 60
-    selections = [np.s_[end - 3 :], np.s_[17:20], np.s_[-(1 << 59) : -(1 << 59) + 2], np.s_[-1:]]
+    selections: list[Any] = [
+        np.s_[end - 3 :],
+        np.s_[17:20],
+        np.s_[-(1 << 59) : -(1 << 59) + 2],
+        np.s_[-1:],
+    ]
     start = time.perf_counter()
     result, stats = zarrow.read_ragged(written.path, selections, return_stats=True)
     assert time.perf_counter() - start < 5

@@ -31,7 +31,9 @@ def random_boxes(seed: int) -> list[tuple[slice, slice]]:
     """Some boxes in a (60, 50) array."""
     random = np.random.default_rng(seed)
     rows, columns = random.integers(0, 40, 15), random.integers(0, 40, 15)
-    return [np.s_[r : r + 9, c : c + 7] for r, c in zip(rows.tolist(), columns.tolist(), strict=True)]
+    return [
+        np.s_[r : r + 9, c : c + 7] for r, c in zip(rows.tolist(), columns.tolist(), strict=True)
+    ]
 
 
 def test_many_threads(written: Written) -> None:

@@ -36,7 +36,7 @@ def test_type(make: Maker, dtype: str, levels: int) -> None:
 def test_awkward_type(make: Maker, dtype: str) -> None:
     """Awkward sees no option type anywhere."""
     written = make(dtype=dtype, shape=(6, 5), chunks=(4, 4))
-    selections = [np.s_[0:2, 1:4], np.s_[3:6, 0:5], np.s_[2:2]]
+    selections: list[Any] = [np.s_[0:2, 1:4], np.s_[3:6, 0:5], np.s_[2:2]]
     array = ak.from_arrow(zarrow.read_ragged(written.path, selections))
     part = {"complex64": "2 * float32", "complex128": "2 * float64"}.get(dtype, dtype)
     assert str(ak.type(array)) == f"3 * var * var * {part}"
@@ -66,7 +66,9 @@ def test_nan_payloads(make: Maker, dtype: str, stored: bool, endian: str) -> Non
     size = np.dtype(dtype).itemsize
     for word in SIGNED_ZEROS_AND_NANS[dtype]:
         bits = np.array([word], f"u{size}")
-        written = make(dtype=dtype, shape=(5,), chunks=(2,), endian=endian, missing=float(not stored))
+        written = make(
+            dtype=dtype, shape=(5,), chunks=(2,), endian=endian, missing=float(not stored)
+        )
         if stored:
             for index, key in enumerate(written.files()):
                 data = bits.astype(f"{'>' if endian == 'big' else '<'}u{size}").tobytes() * 2
@@ -108,7 +110,9 @@ def test_fill_values(make: Maker, dtype: str, fill: Any, value: Any) -> None:
     written = make(dtype=dtype, shape=(4,), chunks=(3,), missing=1.0)
     edit_json(written.path / "zarr.json", fill_value=fill)
     whole = np.full(4, value, dtype)
-    oracle.assert_reads(zarrow.read_ragged(written.path, [..., np.s_[1:2]]), whole, [..., np.s_[1:2]])
+    oracle.assert_reads(
+        zarrow.read_ragged(written.path, [..., np.s_[1:2]]), whole, [..., np.s_[1:2]]
+    )
 
 
 @pytest.mark.parametrize(("dtype", "fill", "value"), [f for f in FILLS if "0x" not in str(f[1])])
@@ -133,7 +137,7 @@ def test_bool_bits(make: Maker, rows: int) -> None:
     """Bools are packed; runs begin and end in the middle of a byte of the result."""
     written = make(dtype="bool", shape=(1100,), chunks=(17,), seed=rows)
     starts = np.arange(rows) % 1000
-    selections = [slice(s, s + s % 5) for s in starts.tolist()]
+    selections: list[Any] = [slice(s, s + s % 5) for s in starts.tolist()]
     written.check(zarrow.read_ragged(written.path, selections), selections)
 
 
@@ -162,17 +166,32 @@ def test_byte_order(here: Any, dtype: str, zarr_format: int) -> None:
         }
         kind = kind.newbyteorder("=")
     write_values(here / "a.zarr", values.astype(kind), (4, 4), **options)
-    selections = [np.s_[1:6, 2:5], np.s_[0:2]]
+    selections: list[Any] = [np.s_[1:6, 2:5], np.s_[0:2]]
     oracle.assert_reads(zarrow.read_ragged(here / "a.zarr", selections), values, selections)
 
 
 def test_sharded_scalar(make: Maker) -> None:
     """A 0-dimensional array in a shard, which zarr-python does not write: made by hand."""
     written = make(dtype="int32", shape=(), chunks=())
-    inner = {"chunk_shape": [], "codecs": [{"name": "bytes", "configuration": {"endian": "little"}}]}
+    inner = {
+        "chunk_shape": [],
+        "codecs": [{"name": "bytes", "configuration": {"endian": "little"}}],
+    }
     index = [{"name": "bytes", "configuration": {"endian": "little"}}]
     sharding = {"name": "sharding_indexed", "configuration": {**inner, "index_codecs": index}}
     edit_json(written.path / "zarr.json", codecs=[sharding])
     written.chunk().write_bytes(struct.pack("<iQQ", -77, 0, 4))
     result = zarrow.read_ragged(written.path, [(), ...])
     assert result.equals(pa.array([-77, -77], pa.int32()))
+
+
+@pytest.mark.parametrize(
+    "dtype",
+    ["int16", "uint16", "int32", "uint32", "int64", "uint64", "float16", "float32", "float64"],
+)
+@pytest.mark.parametrize("shards", [None, (6, 8)])
+def test_pcodec(make: Maker, dtype: str, shards: tuple[int, ...] | None) -> None:
+    pytest.importorskip("pcodec", reason="zarr-python needs pcodec to write it")
+    written = make(dtype=dtype, shape=(10, 13), chunks=(3, 4), shards=shards, pcodec=True)
+    selections: list[Any] = [np.s_[1:9, 3:12], np.s_[9:, :1], ...]
+    written.check(zarrow.read_ragged(written.path, selections), selections)

@@ -15,7 +15,7 @@ import zarrow
 from arrays import Maker, Written
 
 NUMBERS = sorted(set(oracle.ARROW_TYPES) - {"bool", "complex64", "complex128"})
-SELECTIONS = [np.s_[2:9, 1:7], np.s_[0:1, 3:4], np.s_[5:5], np.s_[3:12, :]]
+SELECTIONS: list[Any] = [np.s_[2:9, 1:7], np.s_[0:1, 3:4], np.s_[5:5], np.s_[3:12, :]]
 
 
 @pytest.fixture
@@ -112,7 +112,7 @@ def test_numpy(result: pa.Array) -> None:
 
 def test_pyarrow_capsule(result: pa.Array) -> None:
     """Through the C data interface and back."""
-    back = pa.Array._import_from_c_capsule(*result.__arrow_c_array__())  # noqa: SLF001
+    back = pa.Array._import_from_c_capsule(*result.__arrow_c_array__())
     assert back.equals(result)
     assert oracle.values_address(back) == oracle.values_address(result)
     assert oracle.lists_of(back)[-1].type.value_field.metadata == {b"zarr:dtype": b"float64"}

@@ -1,0 +1,119 @@
+//! Blosc 1 through its C library.
+//!
+//! The library trusts the header for the length of its input, so the header is checked against the buffer first.
+//! Source: the c-blosc header format, `README_CHUNK_FORMAT.rst`.
+#![allow(unsafe_code)]
+
+use std::ffi::c_int;
+use std::ops::Range;
+
+const HEADER_LEN: usize = 16;
+
+/// A blosc buffer whose header agrees with its length.
+pub(super) struct Blosc<'a> {
+    bytes: &'a [u8],
+    typesize: usize,
+    /// Decoded length, in bytes.
+    decoded_len: usize,
+    /// Decoded length of each block but the last, in bytes.
+    block_len: usize,
+}
+
+impl<'a> Blosc<'a> {
+    /// Checks the header. `None` if it lies about the length or makes no sense.
+    pub(super) fn new(bytes: &'a [u8]) -> Option<Self> {
+        let number = |at: usize| -> Option<usize> {
+            let bytes = bytes.get(at..at + 4)?.try_into().ok()?;
+            usize::try_from(i32::from_le_bytes(bytes)).ok()
+        };
+        let (decoded_len, block_len, encoded_len) = (number(4)?, number(8)?, number(12)?);
+        let typesize = usize::from(bytes[3]);
+        let sound = encoded_len == bytes.len()
+            && encoded_len >= HEADER_LEN
+            && typesize > 0
+            && (decoded_len == 0 || (block_len > 0 && block_len <= decoded_len));
+        sound.then_some(Self { bytes, typesize, decoded_len, block_len })
+    }
+
+    /// Decoded length, in bytes.
+    pub(super) fn decoded_len(&self) -> usize {
+        self.decoded_len
+    }
+
+    /// Widens `bytes` to whole blocks, or to the whole buffer where single blocks cannot be asked for.
+    pub(super) fn whole_blocks(&self, bytes: Range<usize>) -> Range<usize> {
+        if self.block_len == 0 || self.block_len % self.typesize != 0 || self.decoded_len % self.typesize != 0 {
+            return 0..self.decoded_len;
+        }
+        let start = bytes.start / self.block_len * self.block_len;
+        start..bytes.end.next_multiple_of(self.block_len).min(self.decoded_len)
+    }
+
+    /// Decodes all of the buffer into `target`, of [`decoded_len`](Self::decoded_len) bytes.
+    pub(super) fn decode(&self, target: &mut [u8]) -> Option<()> {
+        if target.len() != self.decoded_len {
+            return None;
+        }
+        // SAFETY: `Blosc::new` checked that the input is as long as its header says, which is what the library reads;
+        // it writes at most `target.len()` bytes to `target`, an exclusive and initialised slice.
+        let decoded = unsafe {
+            blosc_src::blosc_decompress_ctx(
+                self.bytes.as_ptr().cast(),
+                target.as_mut_ptr().cast(),
+                target.len(),
+                1 as c_int,
+            )
+        };
+        (usize::try_from(decoded) == Ok(target.len())).then_some(())
+    }
+
+    /// Decodes the bytes `range`, a result of [`whole_blocks`](Self::whole_blocks), into `target` of the same length.
+    pub(super) fn decode_range(&self, range: &Range<usize>, target: &mut [u8]) -> Option<()> {
+        if *range == (0..self.decoded_len) {
+            return self.decode(target);
+        }
+        let whole = range.start % self.typesize == 0 && range.len() % self.typesize == 0;
+        if !whole || range.end > self.decoded_len || target.len() != range.len() {
+            return None;
+        }
+        let start = c_int::try_from(range.start / self.typesize).ok()?;
+        let items = c_int::try_from(range.len() / self.typesize).ok()?;
+        // SAFETY: `Blosc::new` checked that the input is as long as its header says, which is what the library reads;
+        // start and items lie in the decoded length (checked just above), so it writes `items * typesize` bytes, the
+        // length of `target`, an exclusive and initialised slice.
+        let decoded =
+            unsafe { blosc_src::blosc_getitem(self.bytes.as_ptr().cast(), start, items, target.as_mut_ptr().cast()) };
+        (usize::try_from(decoded) == Ok(target.len())).then_some(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lying_headers_are_refused() {
+        assert!(Blosc::new(&[]).is_none());
+        assert!(Blosc::new(&[2, 1, 0, 4]).is_none());
+        let header = |decoded: i32, block: i32, encoded: i32, typesize: u8| {
+            let mut bytes = vec![2, 1, 0, typesize];
+            bytes.extend(decoded.to_le_bytes());
+            bytes.extend(block.to_le_bytes());
+            bytes.extend(encoded.to_le_bytes());
+            bytes
+        };
+        assert!(Blosc::new(&header(0, 0, 16, 4)).is_some());
+        for (decoded, block, encoded, typesize) in [
+            (8, 8, 17, 4),
+            (8, 8, 15, 4),
+            (8, 8, 16, 0),
+            (8, 0, 16, 4),
+            (8, 9, 16, 4),
+            (-8, 8, 16, 4),
+            (8, -8, 16, 4),
+            (8, 8, -16, 4),
+        ] {
+            assert!(Blosc::new(&header(decoded, block, encoded, typesize)).is_none());
+        }
+    }
+}

@@ -1,0 +1,176 @@
+"""Arrays that others wrote: whatever zarr-python opens and reads, zarrow reads equal, or refuses.
+
+They lie in `../shared/data`, a folder beside the checkout; the tests skip where it is absent.
+"""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import oracle
+import pytest
+import zarr
+import zarrow
+
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::zarr.errors.ZarrUserWarning",
+    "ignore::zarr.errors.UnstableSpecificationWarning",
+    "ignore::UserWarning",
+    "ignore::FutureWarning",
+)
+
+# Codecs that zarr-python reads where its extras are installed, and zarrow does not read yet.
+NOT_YET = {
+    *("zfpy", "fletcher32", "adler32", "delta", "crc32", "lz4", "lzma", "jenkins_lookup3"),
+    *("quantize", "astype", "categorize", "vlen-utf8", "vlen-bytes", "vlen-array", "optional"),
+}
+RANDOM_BOXES = 20
+
+
+def names_in(metadata: Any) -> Iterator[str]:
+    """The names of all codecs anywhere in metadata of either format, without a prefix."""
+    if isinstance(metadata, dict):
+        name = metadata.get("name") or metadata.get("id")
+        if isinstance(name, str):
+            yield name.removeprefix("numcodecs.")
+        for value in metadata.values():
+            yield from names_in(value)
+    elif isinstance(metadata, list):
+        for value in metadata:
+            yield from names_in(value)
+
+
+@dataclass
+class Survey:
+    """What became of each metadata document of a folder."""
+
+    read: list[str] = field(default_factory=list)
+    refused: dict[str, str] = field(default_factory=dict)
+    groups: int = 0
+
+    def folder(self, folder: Path) -> Survey:
+        """Try every array below a folder."""
+        for document in sorted(folder.rglob("*")):
+            if document.name in ("zarr.json", ".zarray") and document.is_file():
+                self.document(document, document.relative_to(folder).as_posix())
+        return self
+
+    def document(self, document: Path, name: str) -> None:
+        """Try the array of one metadata document, as zarr-python opens it in that very format."""
+        metadata = json.loads(document.read_text())
+        if metadata.get("node_type") == "group":
+            self.groups += 1
+            with pytest.raises((zarrow.MetadataError, zarrow.NotFoundError)):
+                zarrow.open_array(document.parent)
+            return
+        zarr_format: Any = 3 if document.name == "zarr.json" else 2
+        source: Any = document.parent
+        values: Any = None
+        try:
+            source = zarr.open_array(source, mode="r", zarr_format=zarr_format)
+            values = np.asarray(source[...])
+        except Exception as error:  # noqa: BLE001
+            values = error
+        dtype = values.dtype.name if isinstance(values, np.ndarray) else "nothing"
+        codecs = [metadata.get(key) for key in ("codecs", "compressor", "filters")]
+        lacking = sorted(set(names_in(codecs)) & NOT_YET)
+        if dtype in oracle.ARROW_TYPES and not lacking:
+            self.equal(source, values.astype(dtype), name)
+            return
+        with pytest.raises((zarrow.UnsupportedError, zarrow.MetadataError)) as caught:
+            zarrow.read_ragged(source, [...])
+        told = f"{name}: {caught.value}"
+        if lacking:
+            assert isinstance(caught.value, zarrow.UnsupportedError), told
+            named = any(word in str(caught.value) for word in lacking)
+            assert named or dtype not in oracle.ARROW_TYPES, told
+        self.refused[name] = type(caught.value).__name__ + ": " + str(caught.value)
+
+    def equal(self, source: Any, values: np.ndarray[Any, Any], name: str) -> None:
+        """Read whole and in random boxes, from the zarr.Array and from its path."""
+        random = np.random.default_rng(len(name))
+        ends = np.sort(
+            random.integers(0, np.array(values.shape) + 1, (RANDOM_BOXES, 2, values.ndim)), 1
+        )
+        boxes = [tuple(map(slice, *box)) for box in ends.tolist()]
+        sources = [source]
+        handle = zarrow.open_array(Path(source.store.root) / source.path)
+        if handle.zarr_format == source.metadata.zarr_format:
+            sources.append(handle)
+        for opened in sources:
+            try:
+                oracle.assert_reads(zarrow.read_ragged(opened, [...]), values, [...])
+                oracle.assert_reads(zarrow.read_ragged(opened, boxes), values, boxes)
+                columns = zarrow.boxes(ends[:, 0], ends[:, 1])
+                oracle.assert_reads(zarrow.read_ragged(opened, columns), values, boxes)
+            except (AssertionError, zarrow.ZarrowError) as error:
+                error.add_note(f"in {name}")
+                raise
+        self.read.append(name)
+
+    def report(self, title: str) -> str:
+        """The counts, and the reasons of refusal."""
+        reasons = Counter(reason.split(":")[0] for reason in self.refused.values())
+        counts = ", ".join(f"{count} {kind}" for kind, count in sorted(reasons.items()))
+        counted = f"{len(self.read)} read, {len(self.refused)} refused ({counts or 'none'})"
+        lines = [f"{title}: {counted}, {self.groups} groups"]
+        lines += [f"  {name}: {reason}" for name, reason in sorted(self.refused.items())]
+        return "\n".join(lines)
+
+
+def check(survey: Survey, title: str, at_least: int, capsys: pytest.CaptureFixture[str]) -> None:
+    """Print what became of a folder, and assert that enough of it was read."""
+    with capsys.disabled():
+        print(f"\n{survey.report(title)}")
+    assert len(survey.read) >= at_least
+
+
+@pytest.mark.parametrize(("folder", "at_least"), [("zarrs", 30), ("zarrita-v3", 36)])
+def test_folder(
+    peer_data: Path, folder: str, at_least: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    check(Survey().folder(peer_data / folder), folder, at_least, capsys)
+
+
+@pytest.mark.parametrize(
+    ("archive", "at_least"),
+    [
+        ("anndata/v0.7.8.zarr.zip", 35),
+        ("zarrita-v3/data.uncompressed.zarr.zip", 36),
+        ("zarrita-v3/data.zipped_from_parent.zarr.zip", 36),
+        ("zarrita-v3/data.zipped_from_within.zarr.zip", 36),
+    ],
+)
+def test_archive(
+    peer_data: Path,
+    tmp_path: Path,
+    archive: str,
+    at_least: int,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with zipfile.ZipFile(peer_data / archive) as opened:
+        opened.extractall(tmp_path)
+    check(Survey().folder(tmp_path), archive, at_least, capsys)
+
+
+def test_csr_rows_of_anndata(peer_data: Path, tmp_path: Path) -> None:
+    """The rows of a sparse matrix, by its own row boundaries: two arrays, the same ranges."""
+    with zipfile.ZipFile(peer_data / "anndata/v0.7.8.zarr.zip") as opened:
+        opened.extractall(tmp_path)
+    matrices = [p.parent for p in sorted(tmp_path.rglob("indptr")) if p.is_dir()]
+    assert matrices
+    for matrix in matrices:
+        indptr = np.asarray(zarr.open_array(matrix / "indptr", mode="r")[...])
+        ranges = zarrow.ranges(indptr[:-1], indptr[1:])
+        rows = [slice(a, b) for a, b in zip(indptr[:-1].tolist(), indptr[1:].tolist(), strict=True)]
+        for name in ("data", "indices"):
+            values = np.asarray(zarr.open_array(matrix / name, mode="r")[...])
+            result = zarrow.read_ragged(matrix, ranges, path=name)
+            oracle.assert_reads(result, values, rows)
