@@ -55,7 +55,9 @@ fn holds_something(padded: &Padded, index: &[u64], shape: &[u64], fill: &[u8]) -
 }
 
 fn case_and_rows() -> impl Strategy<Value = (Case, Rows)> {
-    cases::case().prop_flat_map(|case| {
+    cases::case().prop_flat_map(|mut case| {
+        // Which empty subchunks zarrs writes if it is told to write empty chunks depends on the codecs.
+        case.store_empty &= !case.sharded;
         let rows = selections::rows(&case.shape);
         (Just(case), rows)
     })
@@ -141,12 +143,8 @@ fn one_shard_is_one_index_and_each_subchunk_once() {
         let size = lib::get(&store, "a/c/0/0").len() as u64;
         let (watched, array) = watched(store, "/a");
         // Five rows that overlap in the subchunks (0, 0) to (1, 1) of the first shard, of eight subchunks.
-        let boxes = Selections::boxes(
-            2,
-            vec![0, 0, 3, 4, 2, 2, 3, 4, 7, 9],
-            vec![8, 10, 5, 6, 6, 7, 5, 6, 8, 10],
-        )
-        .expect("boxes");
+        let boxes = Selections::boxes(2, vec![0, 0, 3, 4, 2, 2, 3, 4, 7, 9], vec![8, 10, 5, 6, 6, 7, 5, 6, 8, 10])
+            .expect("boxes");
         for threads in [1, 2, 5] {
             let ragged = array.read(&boxes, &options(threads)).expect("read");
             let log = watched.take_log();

@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use zarrs::storage::{ReadableStorage, StoreKey};
 
-pub(crate) use self::decode::{Decoder, DirectScratch};
+pub(crate) use self::decode::{Decoder, DirectScratch, Extent, Granularity};
 pub(crate) use self::shard::{Entry, ShardIndex, Sharding};
 use crate::arrow::{ElementType, Ragged, read_columns};
 use crate::error::{Error, ErrorKind, Result};

@@ -89,7 +89,10 @@ impl Sharding {
 
 impl ShardIndex {
     /// Where the `subchunk`-th subchunk (C order) lies. The bytes may reach beyond the shard: reading them checks.
-    pub(crate) fn entry(&self, subchunk: u64) -> Entry {
+    ///
+    /// # Errors
+    /// [`ErrorKind::Decode`] if the end of the subchunk is beyond any file.
+    pub(crate) fn entry(&self, subchunk: u64) -> Result<Entry> {
         let at = subchunk as usize * 16;
         let number = |at: usize| {
             let mut bytes = [0; 8];
@@ -97,8 +100,16 @@ impl ShardIndex {
             u64::from_ne_bytes(bytes)
         };
         match (number(at), number(at + 8)) {
-            (u64::MAX, u64::MAX) => Entry::Missing,
-            (start, len) => Entry::Bytes { start, len },
+            (u64::MAX, u64::MAX) => Ok(Entry::Missing),
+            (start, len) if start.checked_add(len).is_some_and(|end| end <= i64::MAX as u64) => {
+                Ok(Entry::Bytes { start, len })
+            }
+            (start, len) => Err(Error::new(
+                ErrorKind::Decode,
+                format!("the shard index says that subchunk {subchunk} has {len} bytes from byte {start} on"),
+            )
+            .expected("bytes of the shard")
+            .remedy("The shard is corrupt; write it again.")),
         }
     }
 }

@@ -1,16 +1,24 @@
 //! Carries out plans: fetch, decode, scatter, on many threads.
 //!
-//! * [`execute`]: the workers and what they do with one read chunk.
+//! * [`execute`]: outputs and workers.
+//! * [`column`]: what is done with one read chunk.
+//! * [`shards`]: shards that are open, their indices read once.
+//! * [`run`]: the geometry of copies.
 //! * [`scatter`]: the only unsafe code of the crate: disjoint writes into one output.
 //! * [`output`]: the output buffer.
 //! * [`pool`]: the threads.
+//! * [`stats`]: what a read did.
 
+mod column;
 pub(crate) mod execute;
 mod output;
 mod pool;
+mod run;
 mod scatter;
+mod shards;
+mod stats;
 
-use std::time::Duration;
+pub use self::stats::ReadStats;
 
 /// How to carry out a read.
 ///
@@ -37,30 +45,4 @@ impl ReadOptions {
     pub fn threads(&self) -> Option<usize> {
         self.threads
     }
-}
-
-/// What one read did.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct ReadStats {
-    /// Selections read: rows of the result.
-    pub rows: usize,
-    /// Read chunks whose encoded bytes were fetched from the store.
-    pub chunks_fetched: usize,
-    /// Read chunks that were decoded.
-    pub chunks_decoded: usize,
-    /// Read chunks that the store does not hold; they read as the fill value.
-    pub chunks_missing: usize,
-    /// Encoded bytes fetched, shard indices included.
-    pub bytes_fetched: u64,
-    /// Bytes that came out of decoding.
-    pub bytes_decoded: u64,
-    /// Bytes of the values in the result, one byte for each bool.
-    pub bytes_out: u64,
-    /// Parts of selections that were copied, each from one read chunk.
-    pub pieces: usize,
-    /// Wall time of planning.
-    pub plan_time: Duration,
-    /// Wall time of fetching, decoding and copying.
-    pub read_time: Duration,
 }

@@ -5,10 +5,13 @@
 #![allow(unsafe_code)]
 
 use std::marker::PhantomData;
+use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use super::run::{Run, Step, for_each_run, locate, merge};
+use crate::chunk::Extent;
 use crate::error::{Error, ErrorKind, Result};
-use crate::plan::tiling::{Piece, Span, Tiling};
+use crate::plan::tiling::{Piece, Tiling};
 
 /// One output buffer, shared by the threads that fill it.
 pub(super) struct Scatter<'a> {
@@ -48,15 +51,7 @@ pub(super) struct PieceScratch {
     piece: Piece,
     origin: Vec<u64>,
     walk: Vec<Step>,
-}
-
-/// One axis of a copy that is not part of the contiguous run, in bytes.
-#[derive(Debug, Clone, Copy)]
-struct Step {
-    len: usize,
-    source_stride: usize,
-    target_stride: usize,
-    at: usize,
+    wanted: Vec<Range<usize>>,
 }
 
 impl<'a> Scatter<'a> {
@@ -93,49 +88,117 @@ impl<'a> Scatter<'a> {
         (chunk < self.tiling.plan().read_chunks()).then_some(Claim { chunk })
     }
 
-    /// Copies the pieces of the claimed read chunk from `source`, its elements in C order.
-    pub(super) fn copy(&self, claim: Claim, source: &[u8], scratch: &mut PieceScratch) -> Result<()> {
+    /// Copies the pieces of the claimed read chunk from its decoded bytes.
+    ///
+    /// `extents` says which bytes of the read chunk stand where in `decoded`. They must cover what
+    /// [`wanted`](Self::wanted) asks for with the same `gap`.
+    pub(super) fn copy(
+        &self,
+        claim: Claim,
+        decoded: &[u8],
+        extents: &[Extent],
+        gap: usize,
+        scratch: &mut PieceScratch,
+    ) -> Result<()> {
         self.for_each_piece(claim, scratch, |scatter, piece, walk| {
-            let run = scatter.layout(piece, walk)?;
-            let (source_span, target_span) = run.spans(walk);
-            if run.source.checked_add(source_span).is_none_or(|end| end > source.len())
-                || run.target.checked_add(target_span).is_none_or(|end| end > scatter.target_len)
-            {
-                return Err(Error::new(ErrorKind::Internal, "a piece reaches beyond its buffer"));
+            let run = Run::of(piece, scatter.item, scatter.strides, walk)?;
+            let bytes = run.bytes(walk);
+            if let [_] = extents {
+                scatter.copy_run(run, walk, decoded, extents)?;
+                return Ok(bytes);
             }
-            // SAFETY: the bounds of the whole walk were checked just above. The source is a shared borrow and the
-            // target is the exclusive borrow that `Scatter` holds, so they do not overlap; no other thread writes
-            // these target bytes, because `claim` is unique and `Tiling` proves pieces of different claims disjoint.
-            unsafe { copy_walk(source.as_ptr(), scatter.target, run, walk) };
-            Ok(run.bytes(walk))
+            let (cut, _) = run.cut(walk, gap);
+            let (outer, inner) = walk.split_at_mut(cut);
+            let mut outcome = Ok(());
+            for_each_run(run, outer, |source, target| {
+                if outcome.is_ok() {
+                    outcome = scatter.copy_run(Run { source, target, ..run }, inner, decoded, extents);
+                }
+            });
+            outcome.map(|()| bytes)
         })
     }
 
-    /// Has `write` fill the place of the claimed read chunk in the output, `len` bytes, if its only piece is all of it
-    /// and lies there in one run. Otherwise gives the claim back.
-    pub(super) fn write_whole(
+    /// Copies one run at each step of `walk`; all of its source must lie in one extent.
+    fn copy_run(&self, run: Run, walk: &mut [Step], decoded: &[u8], extents: &[Extent]) -> Result<()> {
+        let (source_span, target_span) = run.spans(walk);
+        let from = locate(extents, run.source, source_span);
+        let from = from.filter(|from| from.checked_add(source_span).is_some_and(|end| end <= decoded.len()));
+        let to = run.target.checked_add(target_span).filter(|&end| end <= self.target_len);
+        let (Some(from), Some(_)) = (from, to) else {
+            return Err(Error::new(ErrorKind::Internal, "a piece reaches beyond its buffer"));
+        };
+        // SAFETY: the bounds of the whole walk were checked just above, in `decoded` and in the target. The source is a
+        // shared borrow and the target the exclusive borrow that `Scatter` holds, so they do not overlap; no other
+        // thread writes these target bytes, because claims are unique and `Tiling` proves pieces of different claims
+        // disjoint.
+        unsafe { copy_walk(decoded.as_ptr(), self.target, Run { source: from, ..run }, walk) };
+        Ok(())
+    }
+
+    /// The bytes of the claimed read chunk that its pieces need, sorted, those with no more than `gap` bytes between
+    /// them merged.
+    pub(super) fn wanted<'s>(
+        &self,
+        claim: &Claim,
+        gap: usize,
+        scratch: &'s mut PieceScratch,
+    ) -> Result<&'s mut Vec<Range<usize>>> {
+        let PieceScratch { piece, origin, walk, wanted } = scratch;
+        wanted.clear();
+        self.origin(claim, origin);
+        for &row in self.tiling.plan().groups().rows(claim.chunk) {
+            self.piece(row, origin, piece)?;
+            let run = Run::of(piece, self.item, self.strides, walk)?;
+            let (cut, hull) = run.cut(walk, gap);
+            for_each_run(run, &mut walk[..cut], |source, _| wanted.push(source..source + hull));
+        }
+        merge(wanted, gap);
+        Ok(wanted)
+    }
+
+    /// One past the last byte of the claimed read chunk that its pieces need; at least `enough` where the rest does not
+    /// matter.
+    pub(super) fn wanted_end(&self, claim: &Claim, enough: usize, scratch: &mut PieceScratch) -> Result<usize> {
+        let PieceScratch { piece, origin, walk, .. } = scratch;
+        self.origin(claim, origin);
+        let mut end = 0;
+        for &row in self.tiling.plan().groups().rows(claim.chunk) {
+            self.piece(row, origin, piece)?;
+            let run = Run::of(piece, self.item, self.strides, walk)?;
+            end = end.max(run.source + run.spans(walk).0);
+            if end > enough {
+                break;
+            }
+        }
+        Ok(end)
+    }
+
+    /// Has `write` fill the place of the claimed read chunk in the output if its only piece is one run of bytes there
+    /// and in the chunk, and if `accept` takes the run's bytes of the chunk. Otherwise gives the claim back.
+    pub(super) fn write_run(
         &self,
         claim: Claim,
-        len: usize,
         scratch: &mut PieceScratch,
-        write: impl FnOnce(&mut [u8]) -> Result<()>,
+        accept: impl FnOnce(&Range<usize>) -> bool,
+        write: impl FnOnce(Range<usize>, &mut [u8]) -> Result<()>,
     ) -> Result<Option<Claim>> {
-        let plan = self.tiling.plan();
-        let &[row] = plan.groups().rows(claim.chunk) else { return Ok(Some(claim)) };
-        let PieceScratch { piece, origin, walk } = scratch;
+        let &[row] = self.tiling.plan().groups().rows(claim.chunk) else { return Ok(Some(claim)) };
+        let PieceScratch { piece, origin, walk, .. } = scratch;
         self.origin(&claim, origin);
         self.piece(row, origin, piece)?;
-        let run = self.layout(piece, walk)?;
-        if !walk.is_empty() || run.len != len || len == 0 {
+        let run = Run::of(piece, self.item, self.strides, walk)?;
+        let source = run.source..run.source + run.len;
+        if !walk.is_empty() || run.len == 0 || !accept(&source) {
             return Ok(Some(claim));
         }
-        if run.target.checked_add(len).is_none_or(|end| end > self.target_len) {
+        if run.target.checked_add(run.len).is_none_or(|end| end > self.target_len) {
             return Err(Error::new(ErrorKind::Internal, "a piece reaches beyond its buffer"));
         }
-        // SAFETY: `target..target + len` lies in the output, as checked just above, and no other thread reads or writes
-        // these bytes, because `claim` is unique and `Tiling` proves pieces of different claims disjoint.
-        write(unsafe { std::slice::from_raw_parts_mut(self.target.add(run.target), len) })?;
-        self.copied.fetch_add(len, Ordering::Relaxed);
+        // SAFETY: the run lies in the output, as checked just above, and no other thread reads or writes these bytes,
+        // because `claim` is unique and `Tiling` proves pieces of different claims disjoint.
+        write(source, unsafe { std::slice::from_raw_parts_mut(self.target.add(run.target), run.len) })?;
+        self.copied.fetch_add(run.len, Ordering::Relaxed);
         Ok(None)
     }
 
@@ -146,7 +209,7 @@ impl<'a> Scatter<'a> {
         }
         let zero = value.iter().all(|&byte| byte == 0);
         self.for_each_piece(claim, scratch, |scatter, piece, walk| {
-            let run = scatter.layout(piece, walk)?;
+            let run = Run::of(piece, scatter.item, scatter.strides, walk)?;
             let (_, target_span) = run.spans(walk);
             if run.target.checked_add(target_span).is_none_or(|end| end > scatter.target_len) {
                 return Err(Error::new(ErrorKind::Internal, "a piece reaches beyond its buffer"));
@@ -173,40 +236,13 @@ impl<'a> Scatter<'a> {
         Err(Error::new(ErrorKind::Internal, "not every element of the result was written"))
     }
 
-    /// Finds the longest contiguous run of a piece and the steps, outermost first, that repeat it.
-    fn layout(&self, piece: &Piece, walk: &mut Vec<Step>) -> Result<Run> {
-        let overflow = || Error::new(ErrorKind::Internal, "a piece overflows");
-        walk.clear();
-        let target = piece.row_start.checked_mul(self.item).ok_or_else(overflow)?;
-        let mut run = Run { source: 0, target, len: self.item };
-        let mut target_stride = self.item;
-        for (&Span { source, target, len, row_len }, stride) in piece.spans.iter().zip(self.strides).rev() {
-            let source_stride = stride.checked_mul(self.item).ok_or_else(overflow)?;
-            run.source += source * source_stride;
-            run.target += target * target_stride;
-            if len == 0 {
-                run.len = 0;
-            } else if walk.is_empty() && run.len == source_stride && run.len == target_stride {
-                run.len *= len;
-            } else if len > 1 {
-                walk.push(Step { len, source_stride, target_stride, at: 0 });
-            }
-            target_stride = target_stride.checked_mul(row_len).ok_or_else(overflow)?;
-        }
-        if run.len == 0 {
-            walk.clear();
-        }
-        walk.reverse();
-        Ok(run)
-    }
-
     fn for_each_piece(
         &self,
         claim: Claim,
         scratch: &mut PieceScratch,
         mut visit: impl FnMut(&Self, &Piece, &mut Vec<Step>) -> Result<usize>,
     ) -> Result<()> {
-        let PieceScratch { piece, origin, walk } = scratch;
+        let PieceScratch { piece, origin, walk, .. } = scratch;
         self.origin(&claim, origin);
         let mut copied = 0;
         for &row in self.tiling.plan().groups().rows(claim.chunk) {
@@ -229,57 +265,6 @@ impl<'a> Scatter<'a> {
     fn piece(&self, row: u32, origin: &[u64], piece: &mut Piece) -> Result<()> {
         let found = self.tiling.piece(row, origin, piece);
         found.ok_or_else(|| Error::new(ErrorKind::Internal, "a row does not meet its read chunk"))
-    }
-}
-
-/// A contiguous run, in bytes, repeated along the steps of a walk.
-#[derive(Debug, Clone, Copy)]
-struct Run {
-    source: usize,
-    target: usize,
-    len: usize,
-}
-
-impl Run {
-    /// Bytes from the first to one past the last that the walk touches, in source and target; 0 for an empty walk.
-    fn spans(&self, walk: &[Step]) -> (usize, usize) {
-        if self.len == 0 {
-            return (0, 0);
-        }
-        let reach = |stride: fn(&Step) -> usize| -> usize {
-            walk.iter().fold(self.len, |end, step| end.saturating_add(stride(step).saturating_mul(step.len - 1)))
-        };
-        (reach(|step| step.source_stride), reach(|step| step.target_stride))
-    }
-
-    /// Bytes that the walk copies.
-    fn bytes(&self, walk: &[Step]) -> usize {
-        walk.iter().fold(self.len, |bytes, step| bytes * step.len)
-    }
-}
-
-/// Calls `visit(source, target)` with the byte offsets of each repetition of `run`.
-fn for_each_run(run: Run, walk: &mut [Step], mut visit: impl FnMut(usize, usize)) {
-    let (mut source, mut target) = (run.source, run.target);
-    loop {
-        visit(source, target);
-        let mut left = walk.len();
-        loop {
-            if left == 0 {
-                return;
-            }
-            left -= 1;
-            let step = &mut walk[left];
-            step.at += 1;
-            if step.at < step.len {
-                source += step.source_stride;
-                target += step.target_stride;
-                break;
-            }
-            step.at = 0;
-            source -= step.source_stride * (step.len - 1);
-            target -= step.target_stride * (step.len - 1);
-        }
     }
 }
 

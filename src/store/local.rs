@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use zarrs::storage::StoreKey;
 
+use super::grow;
 use crate::error::{Error, ErrorKind, Result};
 
 /// A directory whose files are the values of a store: the key is the path below it.
@@ -43,20 +44,16 @@ impl LocalDirectory {
     }
 }
 
-/// Reads `len` bytes from `offset` into the front of `scratch`, which grows as needed and never shrinks.
+/// Reads `len` bytes from `offset` into the front of `scratch`.
 pub(super) fn read_at<'a>(file: &File, offset: u64, len: u64, scratch: &'a mut Vec<u8>) -> Result<&'a [u8]> {
-    let len = len as usize;
-    if scratch.len() < len {
-        // Dropped first, so that the old contents are not copied into the larger buffer.
-        *scratch = Vec::new();
-        scratch.try_reserve_exact(len).map_err(|source| {
-            Error::new(ErrorKind::Allocation, format!("no memory for {len} encoded bytes")).source(source)
-        })?;
-        scratch.resize(len, 0);
-    }
-    let target = &mut scratch[..len];
-    read_exact_at(file, target, offset).map_err(read_error)?;
+    let target = grow(scratch, len as usize)?;
+    read_into(file, offset, target)?;
     Ok(target)
+}
+
+/// Fills `target` with the bytes from `offset` on.
+pub(super) fn read_into(file: &File, offset: u64, target: &mut [u8]) -> Result<()> {
+    read_exact_at(file, target, offset).map_err(read_error)
 }
 
 #[cfg(unix)]

@@ -52,15 +52,9 @@ pub(crate) enum Value {
 impl Source {
     /// The whole value of `key`, or `None` if the store does not hold it.
     pub(crate) fn get<'a>(&self, key: &StoreKey, scratch: &'a mut Vec<u8>) -> Result<Option<Encoded<'a>>> {
-        let at_key = |error: Error| error.at_key(key.as_str());
-        match self {
-            Self::Local(directory) => {
-                let Some((file, len)) = directory.open(key).map_err(at_key)? else { return Ok(None) };
-                local::read_at(&file, 0, len, scratch).map(|bytes| Some(Encoded::Scratch(bytes))).map_err(at_key)
-            }
-            Self::Storage(storage) => {
-                Ok(storage.get(key).map_err(|source| at_key(store_error(source)))?.map(Encoded::Shared))
-            }
+        match self.open(key)? {
+            Some(value) => value.read_all(key, scratch),
+            None => Ok(None),
         }
     }
 
@@ -86,6 +80,46 @@ impl Source {
 }
 
 impl Value {
+    /// The whole value, or `None` if the store does not hold it.
+    pub(crate) fn read_all<'a>(&self, key: &StoreKey, scratch: &'a mut Vec<u8>) -> Result<Option<Encoded<'a>>> {
+        match self {
+            Self::Local { file, len } => local::read_at(file, 0, *len, scratch).map(Encoded::Scratch).map(Some),
+            Self::Storage(storage) => match storage.get(key) {
+                Ok(bytes) => Ok(bytes.map(Encoded::Shared)),
+                Err(source) => Err(store_error(source)),
+            },
+        }
+        .map_err(|error: Error| error.at_key(key.as_str()))
+    }
+
+    /// Length in bytes, where it is known without asking the store.
+    pub(crate) fn known_len(&self) -> Option<u64> {
+        match self {
+            Self::Local { len, .. } => Some(*len),
+            Self::Storage(_) => None,
+        }
+    }
+
+    /// Reads the bytes from `start` on into all of `target`.
+    ///
+    /// # Errors
+    /// As [`read_range`](Self::read_range).
+    pub(crate) fn read_into(&self, key: &StoreKey, start: u64, target: &mut [u8]) -> Result<()> {
+        match self {
+            Self::Local { file, len } => {
+                let end = start.saturating_add(target.len() as u64);
+                if end > *len { Err(short(*len, end)) } else { local::read_into(file, start, target) }
+            }
+            Self::Storage(_) => {
+                let mut unused = Vec::new();
+                let bytes = self.read_range(key, start, target.len() as u64, &mut unused)?;
+                target.copy_from_slice(bytes.as_ref());
+                Ok(())
+            }
+        }
+        .map_err(|error: Error| error.at_key(key.as_str()))
+    }
+
     /// The first (`from_end` false) or last `len` bytes, or `None` if the store does not hold the value.
     ///
     /// # Errors
@@ -147,6 +181,22 @@ impl Value {
         }
         .map_err(|error: Error| error.at_key(key.as_str()))
     }
+}
+
+/// The first `len` bytes of a scratch buffer, which grows as needed and never shrinks.
+///
+/// # Errors
+/// [`ErrorKind::Allocation`] if there is no memory for them.
+pub(crate) fn grow(scratch: &mut Vec<u8>, len: usize) -> Result<&mut [u8]> {
+    if scratch.len() < len {
+        // Dropped first, so that the old contents are not copied into the larger buffer.
+        *scratch = Vec::new();
+        scratch.try_reserve_exact(len).map_err(|source| {
+            Error::new(ErrorKind::Allocation, format!("no memory for {len} bytes of a chunk")).source(source)
+        })?;
+        scratch.resize(len, 0);
+    }
+    Ok(&mut scratch[..len])
 }
 
 fn short(got: u64, expected: u64) -> Error {

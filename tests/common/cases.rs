@@ -1,5 +1,6 @@
 //! Arbitrary small arrays: data type, shape, chunks, shards, codecs, fill value, contents, missing chunks.
 
+use std::fmt;
 use std::sync::Arc;
 
 use proptest::prelude::*;
@@ -13,7 +14,7 @@ use super::naive::{self, Padded};
 use super::{Bits, ELEMENTS, bytes_codec, create, gzip_codec};
 
 /// An array to write and to read.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub(crate) struct Case {
     pub(crate) element: ElementType,
     pub(crate) shape: Vec<u64>,
@@ -29,7 +30,7 @@ pub(crate) struct Case {
 }
 
 /// What the chunks hold.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub(crate) struct Contents {
     pub(crate) fill: Vec<u8>,
     pub(crate) seed: u64,
@@ -39,6 +40,16 @@ pub(crate) struct Contents {
     pub(crate) missing: u64,
     /// The smallest unit of encoding.
     pub(crate) unit: Vec<u64>,
+}
+
+/// On a few lines: a case that fails is to be read by people.
+impl fmt::Debug for Case {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { element, shape, chunk, read_chunk, sharded, codecs, contents, store_empty } = self;
+        writeln!(f, "{element:?} {shape:?} in chunks {chunk:?}, read chunks {read_chunk:?}, sharded: {sharded}")?;
+        writeln!(f, "    codecs {}", Value::from(codecs.clone()))?;
+        write!(f, "    {contents:?}, empty chunks stored: {store_empty}")
+    }
 }
 
 pub(crate) const PATH: &str = "/group/array";
@@ -60,6 +71,13 @@ impl Case {
             array.store_chunk_opt(&index, bytes, &options).expect("chunk");
         }
         (store, padded)
+    }
+}
+
+impl fmt::Debug for Contents {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { fill, seed, small, missing, unit } = self;
+        write!(f, "fill {fill:?}, seed {seed}, small: {small}, {missing} of 100 missing in units {unit:?}")
     }
 }
 

@@ -146,15 +146,27 @@ pub(crate) fn open(store: &Arc<MemoryStore>, path: &str) -> zarrow::Result<Array
 
 /// Cases that fail are printed, not kept in files.
 pub(crate) fn config(cases: u32) -> ProptestConfig {
-    ProptestConfig { cases, failure_persistence: None, ..ProptestConfig::default() }
+    ProptestConfig { cases, failure_persistence: None, max_shrink_iters: 5000, ..ProptestConfig::default() }
 }
 
 /// Asserts the kind of an error, and that its message says what was expected or what to do about it.
 #[track_caller]
 pub(crate) fn assert_error(error: &Error, kind: ErrorKind) {
-    assert_eq!(error.kind(), kind, "{error}");
+    if let Some(complaint) = complaint(error, kind) {
+        panic!("{complaint}");
+    }
+}
+
+/// What [`assert_error`] has to say against an error.
+pub(crate) fn complaint(error: &Error, kind: ErrorKind) -> Option<String> {
     let message = error.to_string();
-    assert!(message.contains("; expected ") || message.contains(". "), "neither expectation nor remedy: {message}");
+    if error.kind() != kind {
+        return Some(format!("{:?} instead of {kind:?}: {message}", error.kind()));
+    }
+    // A remedy begins as a sentence of its own.
+    let sentence = message.match_indices(". ").any(|(at, _)| message[at + 2..].starts_with(char::is_uppercase));
+    let helps = message.contains("; expected ") || sentence;
+    (!helps).then(|| format!("{kind:?} with neither expectation nor remedy: {message}"))
 }
 
 /// A small generator of reproducible bits (`SplitMix64`).

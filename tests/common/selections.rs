@@ -1,12 +1,14 @@
 //! Arbitrary selections that are valid for a shape, and what each means.
 
+use std::fmt;
+
 use proptest::prelude::*;
 use zarrow::{Item, Selections};
 
 use super::naive::{self, Span};
 
 /// Selections of one call, each resolved to one span per axis.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub(crate) struct Rows {
     pub(crate) asked: Asked,
     pub(crate) spans: Vec<Vec<Span>>,
@@ -14,11 +16,27 @@ pub(crate) struct Rows {
     pub(crate) levels: usize,
 }
 
-#[derive(Debug, Clone)]
+impl fmt::Debug for Rows {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}, {} levels", self.asked, self.levels)
+    }
+}
+
+#[derive(Clone)]
 pub(crate) enum Asked {
     Ranges(Vec<[i64; 2]>),
     Boxes(usize, Vec<Vec<[i64; 2]>>),
     Items(Vec<Vec<Item>>),
+}
+
+impl fmt::Debug for Asked {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Ranges(ranges) => write!(f, "ranges {ranges:?}"),
+            Self::Boxes(axes, boxes) => write!(f, "boxes on {axes} axes {boxes:?}"),
+            Self::Items(items) => write!(f, "items {items:?}"),
+        }
+    }
 }
 
 impl Rows {

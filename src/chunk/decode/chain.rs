@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use zarrs::array::{Array, ArrayToBytesCodecTraits, CodecChain, CodecOptions, DataType, FillValue};
 
-use super::{Decoded, corrupt, wrong_length};
+use super::{corrupt, wrong_length};
 use crate::error::Result;
 
 pub(super) struct Chain {
@@ -31,7 +31,7 @@ impl Chain {
     }
 
     /// Decodes one read chunk of `decoded_len` bytes, in C order.
-    pub(super) fn decode<'a>(&self, encoded: &'a [u8], decoded_len: usize) -> Result<Decoded<'a>> {
+    pub(super) fn decode<'a>(&self, encoded: &'a [u8], decoded_len: usize) -> Result<Cow<'a, [u8]>> {
         // A codec that panics on corrupt bytes must not take the caller down.
         let decoded = catch_unwind(AssertUnwindSafe(|| {
             self.codecs.decode(Cow::Borrowed(encoded), &self.shape, &self.data_type, &self.fill_value, &self.options)
@@ -43,6 +43,6 @@ impl Chain {
         if decoded.len() != decoded_len {
             return Err(wrong_length(decoded.len(), decoded_len));
         }
-        Ok(Decoded { produced: decoded.len(), bytes: decoded })
+        Ok(decoded)
     }
 }

@@ -13,11 +13,15 @@ use zarrs::plugin::ZarrVersion;
 use zstd_safe::{DCtx, InBuffer, OutBuffer, ResetDirective};
 
 use super::blosc::Blosc;
-use super::{Decoded, corrupt, wrong_length};
+use super::{Decoded, Extent, Granularity, corrupt, wrong_length};
 use crate::arrow::ElementType;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, Result};
+use crate::store::grow;
 
 const CHECKSUM_LEN: usize = 4;
+
+/// A zstd block decodes to at most so many bytes (RFC 8878, section 3.1.1.2.3).
+const ZSTD_BLOCK_LEN: usize = 128 << 10;
 
 /// A chain of `bytes`, optional checksums, at most one compressor, and optional checksums.
 pub(super) struct Direct {
@@ -94,11 +98,27 @@ impl Direct {
         Some((direct, order))
     }
 
-    /// Decodes at least the bytes in `needed`.
+    pub(super) fn granularity(&self) -> Granularity {
+        match self.compressor {
+            _ if self.inner_checksums > 0 => Granularity::Whole,
+            None if self.outer_checksums > 0 => Granularity::Whole,
+            None => Granularity::Stored,
+            Some(Compressor::Zstd) if self.decoded_len > ZSTD_BLOCK_LEN => Granularity::Prefix(ZSTD_BLOCK_LEN),
+            // Blocks need not end between two numbers.
+            Some(Compressor::Blosc) if self.swap == 1 => Granularity::Blocks,
+            Some(_) => Granularity::Whole,
+        }
+    }
+
+    pub(super) fn to_native(&self, bytes: &mut [u8]) {
+        swap_bytes(bytes, self.swap);
+    }
+
+    /// Decodes at least the bytes in `wanted`.
     pub(super) fn decode<'a>(
         &self,
         encoded: &'a [u8],
-        needed: Range<usize>,
+        wanted: Option<&[Range<usize>]>,
         scratch: &'a mut DirectScratch,
     ) -> Result<Decoded<'a>> {
         let encoded = strip_checksums(encoded, self.outer_checksums)?;
@@ -107,47 +127,73 @@ impl Direct {
             if stored.len() != self.decoded_len {
                 return Err(wrong_length(stored.len(), self.decoded_len));
             }
-            let produced = stored.len();
             if self.swap == 1 {
-                return Ok(Decoded { bytes: Cow::Borrowed(stored), produced });
+                return Ok(Decoded::whole(Cow::Borrowed(stored)));
             }
-            let decoded = buffer(&mut scratch.decoded, produced)?;
+            let decoded = grow(&mut scratch.decoded, stored.len())?;
             decoded.copy_from_slice(stored);
             swap_bytes(decoded, self.swap);
-            return Ok(Decoded { bytes: Cow::Borrowed(decoded), produced });
+            return Ok(Decoded::whole(Cow::Borrowed(decoded)));
         };
-        let len = self.decoded_len + self.inner_checksums * CHECKSUM_LEN;
-        // A checksum inside the compressor covers the whole chunk.
-        let needed = if self.inner_checksums > 0 { 0..len } else { needed.start..needed.end.min(len) };
-        let produced = match compressor {
-            Compressor::Zstd if needed.end < len && !has_zstd_checksum(encoded) => {
-                let target = buffer(&mut scratch.decoded, needed.end)?;
-                zstd_prefix(context(&mut scratch.zstd), encoded, target)?;
-                0..needed.end
-            }
-            Compressor::Blosc if needed.len() < len => {
-                let blosc = Blosc::new(encoded).ok_or_else(corrupt)?;
-                if blosc.decoded_len() != len {
-                    return Err(wrong_length(blosc.decoded_len(), len));
+        match (wanted, self.granularity()) {
+            (Some(wanted), Granularity::Prefix(block)) => {
+                let end = wanted.last().map_or(0, |range| range.end);
+                if end.next_multiple_of(block) < self.decoded_len && zstd_prefix_is_sound(encoded, self.decoded_len) {
+                    let DirectScratch { zstd, decoded, .. } = scratch;
+                    let decoded = grow(decoded, end)?;
+                    zstd_prefix(context(zstd), encoded, decoded)?;
+                    swap_bytes(decoded, self.swap);
+                    return Ok(Decoded::whole(Cow::Borrowed(decoded)));
                 }
-                let blocks = blosc.whole_blocks(needed);
-                let target = &mut buffer(&mut scratch.decoded, blocks.end)?[blocks.start..];
-                blosc.decode_range(&blocks, target).ok_or_else(corrupt)?;
-                blocks
             }
-            _ => {
-                let mut decoded = std::mem::take(&mut scratch.decoded);
-                let outcome =
-                    buffer(&mut decoded, len).and_then(|target| decompress(compressor, encoded, target, scratch));
-                scratch.decoded = decoded;
-                outcome?;
-                0..len
+            (Some(wanted), Granularity::Blocks) => return self.decode_blocks(encoded, wanted, scratch),
+            _ => {}
+        }
+        let len = self.decoded_len + self.inner_checksums * CHECKSUM_LEN;
+        // Taken out for the call, because the rest of the scratch is needed with it.
+        let mut decoded = std::mem::take(&mut scratch.decoded);
+        let outcome = grow(&mut decoded, len).and_then(|target| decompress(compressor, encoded, target, scratch));
+        scratch.decoded = decoded;
+        outcome?;
+        let kept = strip_checksums(&scratch.decoded[..len], self.inner_checksums)?.len();
+        let decoded = &mut scratch.decoded[..kept];
+        swap_bytes(decoded, self.swap);
+        Ok(Decoded::whole(Cow::Borrowed(decoded)))
+    }
+
+    /// Decodes the blosc blocks that hold the bytes in `wanted`.
+    fn decode_blocks<'a>(
+        &self,
+        encoded: &[u8],
+        wanted: &[Range<usize>],
+        scratch: &'a mut DirectScratch,
+    ) -> Result<Decoded<'a>> {
+        let blosc = Blosc::new(encoded).ok_or_else(lying_header)?;
+        if blosc.decoded_len() != self.decoded_len {
+            return Err(wrong_length(blosc.decoded_len(), self.decoded_len));
+        }
+        let mut extents: Vec<Extent> = Vec::new();
+        let mut len = 0;
+        for range in wanted.iter().filter(|range| !range.is_empty()) {
+            let blocks = blosc.whole_blocks(range.clone());
+            match extents.last_mut().filter(|last| blocks.start <= last.source.end) {
+                Some(last) => {
+                    len += blocks.end.saturating_sub(last.source.end);
+                    last.source.end = last.source.end.max(blocks.end);
+                }
+                None => {
+                    len += blocks.len();
+                    extents.push(Extent { at: len - blocks.len(), source: blocks });
+                }
             }
-        };
-        let decoded = &mut scratch.decoded[..produced.end];
-        let kept = strip_checksums(decoded, self.inner_checksums)?.len();
-        swap_bytes(&mut decoded[produced.start..kept], self.swap);
-        Ok(Decoded { bytes: Cow::Borrowed(&decoded[..kept]), produced: produced.len() })
+        }
+        let decoded = grow(&mut scratch.decoded, len)?;
+        for extent in &extents {
+            let target = &mut decoded[extent.at..extent.at + extent.source.len()];
+            blosc.decode_range(&extent.source, target).ok_or_else(|| reason("blosc failed"))?;
+        }
+        swap_bytes(decoded, self.swap);
+        Ok(Decoded { bytes: Cow::Borrowed(decoded), extents })
     }
 
     /// Decodes all of a read chunk into `target`.
@@ -162,7 +208,7 @@ impl Direct {
                 swap_bytes(target, self.swap);
             }
             _ => {
-                let decoded = self.decode(encoded, 0..self.decoded_len, scratch)?;
+                let decoded = self.decode(encoded, None, scratch)?;
                 if decoded.bytes.len() != target.len() {
                     return Err(wrong_length(decoded.bytes.len(), target.len()));
                 }
@@ -189,7 +235,7 @@ fn decompress(compressor: Compressor, encoded: &[u8], target: &mut [u8], scratch
             outcome.map_err(|source| corrupt().source(source))?
         }
         Compressor::Blosc => {
-            let blosc = Blosc::new(encoded).ok_or_else(|| reason("the blosc header does not fit the chunk"))?;
+            let blosc = Blosc::new(encoded).ok_or_else(lying_header)?;
             if blosc.decoded_len() == len {
                 blosc.decode(target).ok_or_else(|| reason("blosc failed"))?;
             }
@@ -219,33 +265,26 @@ fn zstd_prefix(context: &mut DCtx<'static>, encoded: &[u8], target: &mut [u8]) -
     Ok(())
 }
 
-/// Whether the first frame ends in a checksum, or cannot be told.
+/// Whether decoding only the front of a zstd stream of `len` bytes hides nothing: its frame says that it has that
+/// length, and has no checksum that decoding all of it would check.
 ///
-/// Source: RFC 8878, section 3.1.1.1.1: bit 2 of the frame header descriptor, after the magic number.
-fn has_zstd_checksum(encoded: &[u8]) -> bool {
-    let magic = encoded.get(..4) == Some(&[0x28, 0xb5, 0x2f, 0xfd]);
-    !magic || encoded.get(4).is_none_or(|descriptor| descriptor & 4 != 0)
+/// Source: RFC 8878, section 3.1.1.1.1: bit 2 of the frame header descriptor, after the magic number, is the checksum
+/// flag.
+fn zstd_prefix_is_sound(encoded: &[u8], len: usize) -> bool {
+    let has_checksum = encoded.get(4).is_none_or(|descriptor| descriptor & 4 != 0);
+    !has_checksum && matches!(zstd_safe::get_frame_content_size(encoded), Ok(Some(size)) if size == len as u64)
 }
 
 fn context<'a>(zstd: &'a mut Option<DCtx<'static>>) -> &'a mut DCtx<'static> {
     zstd.get_or_insert_with(DCtx::create)
 }
 
-fn reason(what: &str) -> Error {
-    corrupt().source(std::io::Error::other(what.to_owned()))
+fn lying_header() -> Error {
+    reason("the blosc header does not fit the chunk")
 }
 
-/// The first `len` bytes of a buffer that grows as needed and never shrinks.
-fn buffer(buffer: &mut Vec<u8>, len: usize) -> Result<&mut [u8]> {
-    if buffer.len() < len {
-        // Dropped first, so that the old contents are not copied into the larger buffer.
-        *buffer = Vec::new();
-        buffer.try_reserve_exact(len).map_err(|source| {
-            Error::new(ErrorKind::Allocation, format!("no memory for a read chunk of {len} bytes")).source(source)
-        })?;
-        buffer.resize(len, 0);
-    }
-    Ok(&mut buffer[..len])
+fn reason(what: &str) -> Error {
+    corrupt().source(std::io::Error::other(what.to_owned()))
 }
 
 /// Checks and removes `count` checksums, CRC-32C in little-endian order, from the end.

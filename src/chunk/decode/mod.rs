@@ -36,12 +36,41 @@ enum Path {
     Chain(Chain),
 }
 
+/// Bytes of a read chunk and where they stand among decoded bytes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Extent {
+    /// Bytes of the read chunk.
+    pub(crate) source: Range<usize>,
+    /// Where the first of them stands.
+    pub(crate) at: usize,
+}
+
 /// What came out of decoding a read chunk.
 pub(crate) struct Decoded<'a> {
-    /// The chunk's bytes from its first on. They may end early, but not before what was needed.
     pub(crate) bytes: Cow<'a, [u8]>,
-    /// Bytes that were really produced.
-    pub(crate) produced: usize,
+    /// Which bytes of the read chunk `bytes` holds: at least those that were wanted.
+    pub(crate) extents: Vec<Extent>,
+}
+
+impl<'a> Decoded<'a> {
+    /// All bytes of a read chunk.
+    fn whole(bytes: Cow<'a, [u8]>) -> Self {
+        let extents = vec![Extent { source: 0..bytes.len(), at: 0 }];
+        Self { bytes, extents }
+    }
+}
+
+/// How much of a read chunk has to be decoded to have some of its bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Granularity {
+    /// All of it.
+    Whole,
+    /// All before the last wanted byte, in blocks of so many bytes.
+    Prefix(usize),
+    /// Blocks, whose length only the encoded bytes tell.
+    Blocks,
+    /// Nothing: the wanted bytes can be read from the store.
+    Stored,
 }
 
 impl Decoder {
@@ -87,19 +116,35 @@ impl Decoder {
         &self.strides
     }
 
-    /// Decodes one read chunk, at least its bytes in `needed`.
+    /// How much has to be decoded to have some bytes.
+    pub(crate) fn granularity(&self) -> Granularity {
+        match &self.path {
+            Path::Direct(direct) => direct.granularity(),
+            Path::Chain(_) => Granularity::Whole,
+        }
+    }
+
+    /// Turns stored bytes, any number of whole elements, into native byte order, where the granularity is
+    /// [`Stored`](Granularity::Stored).
+    pub(crate) fn to_native(&self, bytes: &mut [u8]) {
+        if let Path::Direct(direct) = &self.path {
+            direct.to_native(bytes);
+        }
+    }
+
+    /// Decodes one read chunk: at least the bytes in `wanted`, which are sorted and disjoint; all, if it is `None`.
     ///
     /// # Errors
     /// [`ErrorKind::Decode`] if the bytes are corrupt or decode to another length.
     pub(crate) fn decode<'a>(
         &self,
         encoded: &'a [u8],
-        needed: Range<usize>,
+        wanted: Option<&[Range<usize>]>,
         scratch: &'a mut DirectScratch,
     ) -> Result<Decoded<'a>> {
         match &self.path {
-            Path::Direct(direct) => direct.decode(encoded, needed, scratch),
-            Path::Chain(chain) => chain.decode(encoded, self.decoded_len),
+            Path::Direct(direct) => direct.decode(encoded, wanted, scratch),
+            Path::Chain(chain) => chain.decode(encoded, self.decoded_len).map(Decoded::whole),
         }
     }
 
@@ -112,7 +157,7 @@ impl Decoder {
             Path::Direct(direct) => direct.decode_into(encoded, target, scratch),
             Path::Chain(chain) => {
                 let decoded = chain.decode(encoded, self.decoded_len)?;
-                target.copy_from_slice(&decoded.bytes);
+                target.copy_from_slice(&decoded);
                 Ok(())
             }
         }

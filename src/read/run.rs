@@ -1,0 +1,175 @@
+//! The geometry of copies: contiguous runs and the steps that repeat them, in bytes.
+
+use std::ops::Range;
+
+use crate::chunk::Extent;
+use crate::error::{Error, ErrorKind, Result};
+use crate::plan::tiling::{Piece, Span};
+
+/// A contiguous run, in bytes, repeated along the steps of a walk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Run {
+    pub(super) source: usize,
+    pub(super) target: usize,
+    pub(super) len: usize,
+}
+
+/// One axis of a copy that is not part of the run, in bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Step {
+    pub(super) len: usize,
+    pub(super) source_stride: usize,
+    pub(super) target_stride: usize,
+    at: usize,
+}
+
+impl Run {
+    /// Finds the longest contiguous run of `piece` and the steps, outermost first, that repeat it.
+    ///
+    /// An element has `item` bytes; `strides` are those of the read chunk, in elements.
+    pub(super) fn of(piece: &Piece, item: usize, strides: &[usize], walk: &mut Vec<Step>) -> Result<Self> {
+        let overflow = || Error::new(ErrorKind::Internal, "a piece overflows");
+        walk.clear();
+        let target = piece.row_start.checked_mul(item).ok_or_else(overflow)?;
+        let mut run = Self { source: 0, target, len: item };
+        let mut target_stride = item;
+        for (&Span { source, target, len, row_len }, stride) in piece.spans.iter().zip(strides).rev() {
+            let source_stride = stride.checked_mul(item).ok_or_else(overflow)?;
+            run.source += source * source_stride;
+            run.target += target * target_stride;
+            if len == 0 {
+                run.len = 0;
+            } else if walk.is_empty() && run.len == source_stride && run.len == target_stride {
+                run.len *= len;
+            } else if len > 1 {
+                walk.push(Step { len, source_stride, target_stride, at: 0 });
+            }
+            target_stride = target_stride.checked_mul(row_len).ok_or_else(overflow)?;
+        }
+        if run.len == 0 {
+            walk.clear();
+        }
+        walk.reverse();
+        Ok(run)
+    }
+
+    /// Bytes from the first to one past the last that the walk touches, in source and in target.
+    pub(super) fn spans(&self, walk: &[Step]) -> (usize, usize) {
+        let reach = |stride: fn(&Step) -> usize| -> usize {
+            walk.iter().fold(self.len, |end, step| end.saturating_add(stride(step).saturating_mul(step.len - 1)))
+        };
+        (reach(|step| step.source_stride), reach(|step| step.target_stride))
+    }
+
+    /// Bytes that the walk copies.
+    pub(super) fn bytes(&self, walk: &[Step]) -> usize {
+        walk.iter().fold(self.len, |bytes, step| bytes * step.len)
+    }
+
+    /// Where to cut a walk so that the source bytes of the steps behind the cut lie close together: with no gap of
+    /// more than `gap` bytes. Also gives the length of their hull.
+    pub(super) fn cut(&self, walk: &[Step], gap: usize) -> (usize, usize) {
+        let mut hull = self.len;
+        let mut at = walk.len();
+        while let Some(step) = at.checked_sub(1).map(|at| walk[at]) {
+            if step.source_stride > hull.saturating_add(gap) {
+                break;
+            }
+            hull += step.source_stride * (step.len - 1);
+            at -= 1;
+        }
+        (at, hull)
+    }
+}
+
+/// Calls `visit(source, target)` with the byte offsets of each repetition of `run`.
+pub(super) fn for_each_run(run: Run, walk: &mut [Step], mut visit: impl FnMut(usize, usize)) {
+    let (mut source, mut target) = (run.source, run.target);
+    loop {
+        visit(source, target);
+        let mut left = walk.len();
+        loop {
+            if left == 0 {
+                return;
+            }
+            left -= 1;
+            let step = &mut walk[left];
+            step.at += 1;
+            if step.at < step.len {
+                source += step.source_stride;
+                target += step.target_stride;
+                break;
+            }
+            step.at = 0;
+            source -= step.source_stride * (step.len - 1);
+            target -= step.target_stride * (step.len - 1);
+        }
+    }
+}
+
+/// Sorts ranges and merges those with no gap of more than `gap` bytes between them.
+pub(super) fn merge(ranges: &mut Vec<Range<usize>>, gap: usize) {
+    if !ranges.is_sorted_by_key(|range| range.start) {
+        ranges.sort_unstable_by_key(|range| range.start);
+    }
+    ranges.dedup_by(|next, range| {
+        let close = next.start <= range.end.saturating_add(gap);
+        if close {
+            range.end = range.end.max(next.end);
+        }
+        close
+    });
+}
+
+/// Where the source bytes `start..start + len` lie in the decoded bytes; `None` if they were not decoded.
+pub(super) fn locate(extents: &[Extent], start: usize, len: usize) -> Option<usize> {
+    let at = extents.partition_point(|extent| extent.source.start <= start).checked_sub(1)?;
+    let extent = &extents[at];
+    (start.checked_add(len)? <= extent.source.end).then(|| extent.at + (start - extent.source.start))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn span(source: usize, target: usize, len: usize, row_len: usize) -> Span {
+        Span { source, target, len, row_len }
+    }
+
+    #[test]
+    fn trailing_full_axes_collapse() {
+        let mut walk = Vec::new();
+        let piece = Piece { row_start: 10, spans: vec![span(1, 0, 2, 2), span(0, 0, 3, 3), span(0, 0, 4, 4)] };
+        let run = Run::of(&piece, 2, &[12, 4, 1], &mut walk).unwrap();
+        assert_eq!((run, walk.len()), (Run { source: 24, target: 20, len: 48 }, 0));
+        let piece = Piece { row_start: 0, spans: vec![span(1, 0, 2, 2), span(1, 0, 2, 2), span(0, 0, 4, 4)] };
+        let run = Run::of(&piece, 2, &[12, 4, 1], &mut walk).unwrap();
+        assert_eq!((run.len, walk.len(), run.bytes(&walk), run.spans(&walk)), (16, 1, 32, (40, 32)));
+    }
+
+    #[test]
+    fn a_walk_is_cut_where_gaps_grow() {
+        let mut walk = Vec::new();
+        let piece = Piece { row_start: 0, spans: vec![span(0, 0, 3, 3), span(2, 0, 5, 5), span(1, 0, 2, 2)] };
+        let run = Run::of(&piece, 1, &[10_000, 100, 1], &mut walk).unwrap();
+        assert_eq!(run.cut(&walk, 0), (2, 2));
+        assert_eq!(run.cut(&walk, 98), (1, 402));
+        assert_eq!(run.cut(&walk, 10_000), (0, 20_402));
+        let mut seen = Vec::new();
+        for_each_run(run, &mut walk[..1], |source, _| seen.push(source));
+        assert_eq!(seen, [201, 10_201, 20_201]);
+    }
+
+    #[test]
+    fn ranges_merge_across_small_gaps() {
+        let mut ranges = vec![50..60, 0..10, 12..20, 5..8, 60..61];
+        merge(&mut ranges, 2);
+        assert_eq!(ranges, [0..20, 50..61]);
+        let extents = [Extent { source: 0..20, at: 0 }, Extent { source: 50..61, at: 20 }];
+        assert_eq!(locate(&extents, 50, 11), Some(20));
+        assert_eq!(locate(&extents, 19, 1), Some(19));
+        assert_eq!(locate(&extents, 19, 2), None);
+        assert_eq!(locate(&extents, 30, 1), None);
+        assert_eq!(locate(&[], 0, 0), None);
+    }
+}

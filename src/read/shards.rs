@@ -1,0 +1,88 @@
+//! The shards of one read: opened and their index read once, closed after the last subchunk.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use zarrs::storage::StoreKey;
+
+use super::stats::Counters;
+use crate::chunk::{Array, ShardIndex};
+use crate::error::{Error, ErrorKind, Result};
+use crate::plan::Plan;
+use crate::store::Value;
+
+/// A shard that is open: its value and its index.
+pub(super) struct Shard {
+    pub(super) value: Value,
+    pub(super) index: ShardIndex,
+}
+
+/// The shards that a plan touches, each opened and its index read when its first subchunk is wanted, and closed after
+/// its last, so that no more are open than are being read.
+pub(super) struct Shards {
+    numbers: Vec<u64>,
+    slots: Vec<Slot>,
+}
+
+struct Slot {
+    state: Mutex<Option<Option<Arc<Shard>>>>,
+    /// Subchunks that still have to be read.
+    left: AtomicUsize,
+}
+
+impl Shards {
+    pub(super) fn new(array: &Array, plan: &Plan) -> Self {
+        let (mut numbers, mut slots) = (Vec::new(), Vec::<Slot>::new());
+        if array.sharding().is_some() {
+            for &chunk in plan.groups().chunks() {
+                let number = plan.grid().shard(chunk);
+                match slots.last_mut() {
+                    Some(slot) if numbers.last() == Some(&number) => *slot.left.get_mut() += 1,
+                    _ => {
+                        numbers.push(number);
+                        slots.push(Slot { state: Mutex::new(None), left: AtomicUsize::new(1) });
+                    }
+                }
+            }
+        }
+        Self { numbers, slots }
+    }
+
+    fn slot(&self, number: u64) -> Result<&Slot> {
+        let at = self.numbers.binary_search(&number);
+        at.map(|at| &self.slots[at]).map_err(|_| Error::new(ErrorKind::Internal, "a shard outside the plan"))
+    }
+
+    /// The shard, opened if this is its first use, or `None` if the store does not hold it.
+    pub(super) fn get(
+        &self,
+        array: &Array,
+        number: u64,
+        key: &StoreKey,
+        scratch: &mut Vec<u8>,
+        counters: &Counters,
+    ) -> Result<Option<Arc<Shard>>> {
+        let mut state = self.slot(number)?.state.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(shard) = state.as_ref() {
+            return Ok(shard.clone());
+        }
+        let mut shard = None;
+        if let (Some(sharding), Some(value)) = (array.sharding(), array.source().open(key)?) {
+            if let Some(index) = sharding.read(&value, key, scratch)? {
+                counters.bytes_fetched.fetch_add(sharding.encoded_len() as usize, Ordering::Relaxed);
+                shard = Some(Arc::new(Shard { value, index }));
+            }
+        }
+        *state = Some(shard.clone());
+        Ok(shard)
+    }
+
+    /// Counts one subchunk as read; closes the shard after its last.
+    pub(super) fn release(&self, number: u64) -> Result<()> {
+        let slot = self.slot(number)?;
+        if slot.left.fetch_sub(1, Ordering::AcqRel) == 1 {
+            *slot.state.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        }
+        Ok(())
+    }
+}
