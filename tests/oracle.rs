@@ -4,6 +4,7 @@ mod common;
 
 use std::sync::Arc;
 
+use arrow::datatypes::{ArrowPrimitiveType, Float16Type};
 use proptest::prelude::*;
 use proptest::sample::select;
 use serde_json::{Value, json};
@@ -15,6 +16,9 @@ use crate::common::cases::{self, Case, Contents, LONGEST, PATH};
 use crate::common::naive::{self, Padded};
 use crate::common::selections::{self, Rows};
 use crate::common::{self as lib, ELEMENTS};
+
+/// A number of half precision.
+type Half = <Float16Type as ArrowPrimitiveType>::Native;
 
 fn options(threads: usize) -> ReadOptions {
     ReadOptions::default().with_threads(Some(threads))
@@ -62,6 +66,22 @@ proptest! {
         prop_assert_eq!(array.chunk_shape(), &case.read_chunk[..]);
         prop_assert_eq!(array.shard_shape(), case.sharded.then_some(&case.chunk[..]));
         prop_assert_eq!(array.format(), ZarrFormat::V3);
+        check_everywhere(&store, &padded, case.element, &rows);
+    }
+}
+
+proptest! {
+    #![proptest_config(lib::config(120))]
+
+    /// Chunks of which little is wanted are fetched and decoded in part.
+    #[test]
+    fn large_chunks_read_as_a_naive_gather(
+        (case, rows) in cases::large_case().prop_flat_map(|case| {
+            let rows = selections::narrow_boxes(&case.shape);
+            (Just(case), rows)
+        })
+    ) {
+        let (store, padded) = case.write();
         check_everywhere(&store, &padded, case.element, &rows);
     }
 }
@@ -219,7 +239,7 @@ fn fill_v2(element: ElementType) -> BoxedStrategy<(Value, Vec<u8>)> {
                 .boxed()
         }
         ElementType::Float16 => or_null(float.boxed())
-            .prop_map(move |fill| (fill.clone(), half::f16::from_f64(number(&fill)).to_ne_bytes().to_vec()))
+            .prop_map(move |fill| (fill.clone(), Half::from_f64(number(&fill)).to_ne_bytes().to_vec()))
             .boxed(),
         ElementType::Float32 => or_null(float.boxed())
             .prop_map(move |fill| (fill.clone(), (number(&fill) as f32).to_ne_bytes().to_vec()))
@@ -261,7 +281,7 @@ fn case_v2_and_rows() -> impl Strategy<Value = (CaseV2, Rows)> {
             move |(axes, (big_endian, fortran, separator), compressor, (fill, fill_bytes), seed, small, missing)| {
                 let (shape, mut chunk): (Vec<u64>, Vec<u64>) = axes.into_iter().unzip();
                 while naive::grid(&shape, &chunk).iter().product::<u64>() > 64 {
-                    chunk.iter_mut().for_each(|chunk| *chunk += 1);
+                    chunk = chunk.iter().map(|chunk| chunk + 1).collect();
                 }
                 let contents = Contents { fill: fill_bytes, seed, small, missing, unit: chunk.clone() };
                 CaseV2 { element, shape, chunk, big_endian, fortran, separator, compressor, fill, contents }

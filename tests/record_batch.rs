@@ -4,12 +4,12 @@ mod common;
 
 use std::sync::Arc;
 
-use arrow::array::{Array as _, ArrayRef, AsArray, BooleanArray, Int64Array, RecordBatch, UInt32Array};
+use arrow::array::{Array as _, ArrayRef, AsArray, Int64Array, RecordBatch, UInt8Array, UInt32Array};
 use arrow::buffer::OffsetBuffer;
 use arrow::compute;
 use arrow::compute::kernels::cmp;
 use arrow::compute::kernels::length::length;
-use arrow::datatypes::{DataType, Float32Type, UInt8Type, UInt16Type};
+use arrow::datatypes::{Float32Type, Float64Type, UInt16Type};
 use arrow::ipc::reader::{FileReader, StreamReader};
 use arrow::ipc::writer::{FileWriter, StreamWriter};
 use proptest::prelude::*;
@@ -104,6 +104,14 @@ fn levels(column: &ArrayRef) -> (Vec<OffsetBuffer<i64>>, ArrayRef) {
         array = lists.values().clone();
     }
     (offsets, array)
+}
+
+/// The values of a list array, which may be a slice of a larger one.
+fn flatten(array: &ArrayRef) -> ArrayRef {
+    let Some(lists) = array.as_list_opt::<i64>() else { return array.clone() };
+    let offsets = lists.value_offsets();
+    let (start, end) = (offsets[0] as usize, offsets[lists.len()] as usize);
+    flatten(&lists.values().slice(start, end - start))
 }
 
 fn address(offsets: &OffsetBuffer<i64>) -> *const i64 {
@@ -252,8 +260,8 @@ fn an_ellipsis_before_other_items_needs_equal_ranks_in_any_order() {
         [("colours", &arrays.colours), ("labels", &arrays.labels)],
         [("labels", &arrays.labels), ("colours", &arrays.colours)],
     ] {
-        let error = read_batch(&columns, &selections, &options());
-        assert_error(&error.expect_err("the Ellipsis is ambiguous"), ErrorKind::Selection);
+        let outcome = read_batch(&columns, &selections, &options()).map(|batch| batch.schema());
+        assert_error(&outcome.expect_err("the Ellipsis is ambiguous"), ErrorKind::Selection);
     }
     let equal = [("image", &arrays.image), ("labels", &arrays.labels)];
     assert_eq!(read_batch(&equal, &selections, &options()).expect("batch").num_rows(), 1);
@@ -285,7 +293,10 @@ fn kernels_take_the_batch_as_it_is() {
     let filtered = compute::filter_record_batch(&batch, &long).expect("filtered");
     assert_eq!(filtered.num_rows(), 3);
     assert_eq!(filtered.schema(), batch.schema());
-    assert_eq!(filtered.column(0).as_list::<i64>().value(1).as_ref(), batch.column(0).as_list::<i64>().value(1).as_ref());
+    assert_eq!(
+        filtered.column(0).as_list::<i64>().value(1).as_ref(),
+        batch.column(0).as_list::<i64>().value(1).as_ref()
+    );
 
     // Reordered, sliced, concatenated.
     let order = UInt32Array::from(vec![4, 2, 0]);
@@ -295,23 +306,23 @@ fn kernels_take_the_batch_as_it_is() {
     assert_eq!(twice, batch);
 
     // Aggregates over the values of a row and of all rows.
-    let crop = levels(&batch.column(2).as_list::<i64>().value(0)).1;
+    let crop = flatten(&batch.column(2).as_list::<i64>().value(0));
     assert_eq!(crop.as_primitive::<UInt16Type>().values()[..], [0, 1, 2, 30, 31, 32, 60, 61, 62, 90, 91, 92]);
     assert_eq!(compute::max(crop.as_primitive::<UInt16Type>()), Some(92));
-    let weights = levels(batch.column(1)).1;
+    let weights = flatten(batch.column(1));
     let weights = weights.as_primitive::<Float32Type>();
-    let labels = levels(batch.column(2)).1;
-    let sum: u64 = labels.as_primitive::<UInt16Type>().values().iter().map(|&label| u64::from(label)).sum();
-    assert_eq!(compute::sum(weights), Some(sum as f32 / 8.0));
-    let mask = levels(batch.column(3)).1;
+    let labels = flatten(batch.column(2));
+    let expected: f32 = labels.as_primitive::<UInt16Type>().values().iter().map(|&label| f32::from(label) / 8.0).sum();
+    assert_eq!(compute::sum(weights), Some(expected));
+    let mask = flatten(batch.column(3));
     let masked = compute::filter(&labels, mask.as_boolean()).expect("filtered");
     assert!(masked.as_primitive::<UInt16Type>().values().iter().all(|label| label % 3 == 0));
     assert_eq!(masked.len(), mask.as_boolean().true_count());
-    let same: BooleanArray = cmp::eq(batch.column(0).as_list::<i64>().values().as_list::<i64>().values(), &levels(batch.column(0)).1)
-        .expect("compared");
-    assert_eq!(same.true_count(), same.len());
-    assert!(levels(batch.column(0)).1.as_primitive_opt::<UInt8Type>().is_some());
-    let DataType::FixedSizeList(_, 2) = levels(batch.column(4)).1.data_type().clone() else { panic!("no pairs") };
+    let bright = cmp::gt(&flatten(batch.column(0)), &UInt8Array::new_scalar(250)).expect("compared");
+    assert_eq!(bright.true_count(), 0);
+    let waves = flatten(batch.column(4));
+    let waves = waves.as_fixed_size_list().values().as_primitive::<Float64Type>();
+    assert_eq!(compute::sum(waves), Some(0.0));
 }
 
 #[test]
@@ -326,8 +337,7 @@ fn files_and_streams_give_the_batch_back() {
         let bytes = stream.into_inner().expect("finished");
         let back: Vec<RecordBatch> =
             StreamReader::try_new(&bytes[..], None).expect("stream").collect::<Result<_, _>>().expect("read");
-        assert_eq!(back, [batch.clone()]);
-        assert_eq!(back[0].schema(), batch.schema());
+        assert_eq!((back.len(), &back[0], back[0].schema()), (1, &batch, batch.schema()));
 
         let mut file = FileWriter::try_new(Vec::new(), &batch.schema()).expect("file");
         file.write(&batch).expect("written");

@@ -6,6 +6,7 @@ use zarrow::ZarrFormat;
 
 use crate::error::to_python;
 
+/// A Zarr array that is open for reading. Made by `zarrow.open_array`; may be used from many threads.
 #[pyclass(module = "zarrow", frozen)]
 pub(crate) struct Array {
     pub(crate) inner: zarrow::Array,
@@ -14,45 +15,52 @@ pub(crate) struct Array {
 /// Opens the array in the directory `root`; `zarr_format` is 2, 3 or None for either.
 #[pyfunction]
 #[pyo3(signature = (root, zarr_format))]
-pub(crate) fn _open_local(py: Python<'_>, root: String, zarr_format: Option<u8>) -> PyResult<Array> {
+pub(crate) fn _open_local(py: Python<'_>, root: &str, zarr_format: Option<u8>) -> PyResult<Array> {
     let format = zarr_format.map(|format| if format == 2 { ZarrFormat::V2 } else { ZarrFormat::V3 });
-    py.detach(|| zarrow::Array::open_local(&root, format))
+    py.detach(|| zarrow::Array::open_local(root, format))
         .map(|inner| Array { inner })
         .map_err(|error| to_python(py, &error))
 }
 
 #[pymethods]
 impl Array {
+    /// Length of each axis, in elements.
     #[getter]
     fn shape<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
         PyTuple::new(py, self.inner.shape())
     }
 
+    /// Number of axes.
     #[getter]
     fn ndim(&self) -> usize {
         self.inner.shape().len()
     }
 
+    /// NumPy data type of one element, in native byte order.
     #[getter]
     fn dtype<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         py.import("numpy")?.call_method1("dtype", (self.zarr_dtype(),))
     }
 
+    /// Zarr v3's name of the data type.
     #[getter]
     fn zarr_dtype(&self) -> &'static str {
         self.inner.element_type().zarr_name()
     }
 
+    /// Shape of a read chunk, in elements: a subchunk where the array is sharded.
     #[getter]
     fn chunks<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
         PyTuple::new(py, self.inner.chunk_shape())
     }
 
+    /// Shape of a shard, in elements, or None where the array is not sharded.
     #[getter]
     fn shards<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyTuple>>> {
         self.inner.shard_shape().map(|shape| PyTuple::new(py, shape)).transpose()
     }
 
+    /// The user attributes of the array.
     #[getter]
     fn attrs<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let json = serde_json::to_string(self.inner.attributes())
@@ -60,11 +68,13 @@ impl Array {
         py.import("json")?.call_method1("loads", (json,))
     }
 
+    /// The directory of the array.
     #[getter]
     fn path(&self) -> &str {
         self.inner.location()
     }
 
+    /// 2 or 3.
     #[getter]
     fn zarr_format(&self) -> u8 {
         match self.inner.format() {

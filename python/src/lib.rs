@@ -1,5 +1,7 @@
 //! The extension module `zarrow._zarrow`: a thin layer over the `zarrow` crate.
 
+#![allow(clippy::needless_pass_by_value, reason = "pyo3 hands arguments over by value")]
+
 mod array;
 mod error;
 mod read;

@@ -8,6 +8,7 @@ use crate::array::Array;
 use crate::error::to_python;
 use crate::selections::{Selections, from_python};
 
+/// What one read did.
 #[pyclass(module = "zarrow", frozen)]
 pub(crate) struct ReadStats {
     inner: zarrow::ReadStats,
@@ -38,56 +39,67 @@ pub(crate) fn _read<'py>(
 
 #[pymethods]
 impl ReadStats {
+    /// Selections read: the length of the result.
     #[getter]
     fn rows(&self) -> usize {
         self.inner.rows
     }
 
+    /// Read chunks whose encoded bytes were fetched from the store.
     #[getter]
     fn chunks_fetched(&self) -> usize {
         self.inner.chunks_fetched
     }
 
+    /// Read chunks that were decoded.
     #[getter]
     fn chunks_decoded(&self) -> usize {
         self.inner.chunks_decoded
     }
 
+    /// Read chunks that the store does not hold; they read as the fill value.
     #[getter]
     fn chunks_missing(&self) -> usize {
         self.inner.chunks_missing
     }
 
+    /// Encoded bytes fetched from the store, shard indices included.
     #[getter]
     fn bytes_fetched(&self) -> u64 {
         self.inner.bytes_fetched
     }
 
+    /// Bytes that came out of decoding.
     #[getter]
     fn bytes_decoded(&self) -> u64 {
         self.inner.bytes_decoded
     }
 
+    /// Bytes of the values in the result.
     #[getter]
     fn bytes_out(&self) -> u64 {
         self.inner.bytes_out
     }
 
+    /// Parts of selections that were copied, each from one read chunk.
     #[getter]
     fn pieces(&self) -> usize {
         self.inner.pieces
     }
 
+    /// Wall time of planning, in seconds.
     #[getter]
     fn plan_seconds(&self) -> f64 {
         self.inner.plan_time.as_secs_f64()
     }
 
+    /// Wall time of fetching, decoding and copying, in seconds.
     #[getter]
     fn read_seconds(&self) -> f64 {
         self.inner.read_time.as_secs_f64()
     }
 
+    /// All counters by name.
     fn as_dict<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let dict = PyDict::new(py);
         dict.set_item("rows", self.rows())?;

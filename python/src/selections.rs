@@ -10,6 +10,7 @@ use zarrow::Item;
 
 use crate::error::{exception, to_python};
 
+/// Many selections in columns. Made by `zarrow.ranges` and `zarrow.boxes`.
 #[pyclass(module = "zarrow", frozen)]
 pub(crate) struct Selections {
     pub(crate) inner: zarrow::Selections,

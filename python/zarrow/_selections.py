@@ -68,8 +68,9 @@ def boxes(starts: Integers, stops: Integers) -> Selections:
     ----------
     starts, stops
         Shape ``(n, ndim)``, in elements, with ``0 <= start <= stop <= shape`` on every axis. The
-        columns are the leading axes of the array; axes after them are whole. A two-dimensional NumPy array, an Arrow array of lists of one length
-        (``FixedSizeList`` is best), a Series of such lists, or nested lists, of any integer type.
+        columns are the leading axes of the array; axes after them are whole. A two-dimensional
+        NumPy array, an Arrow array of lists of one length (``FixedSizeList`` is best), a Series of
+        such lists, or nested lists, of any integer type.
         The values are copied.
 
     Returns
@@ -244,8 +245,8 @@ def _beyond_int64(value: Any) -> bool:
 
 def _too_large(name: str, row: int, value: object) -> SelectionError:
     return SelectionError(
-        f"selection {row}: {name} holds {value}, beyond the range of int64; expected at most {_MAX}: "
-        "no array is that long, so look at how the numbers were made"
+        f"selection {row}: {name} holds {value}, beyond the range of int64; "
+        f"expected at most {_MAX}: no array is that long, so look at how the numbers were made"
     )
 
 

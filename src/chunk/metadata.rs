@@ -235,7 +235,7 @@ pub(super) fn geometry(array: &Array<()>, element: ElementType) -> Result<Geomet
     let Some(ShardingCodecConfiguration::V1(configuration)) = configuration else {
         return Err(Error::new(ErrorKind::Unsupported, "this variant of the sharding codec"));
     };
-    let read_chunk = configuration.chunk_shape.to_vec();
+    let read_chunk = configuration.chunk_shape.clone();
     let divides = chunk.len() == read_chunk.len()
         && chunk.iter().zip(&read_chunk).all(|(chunk, read_chunk)| chunk.get() % *read_chunk == 0);
     if !divides {
@@ -268,7 +268,7 @@ pub(super) fn declared_data_type(metadata: &ArrayMetadata) -> String {
 /// The chunk shape of a regular grid by its metadata, for arrays that have no chunk at all.
 fn declared_chunk_shape(metadata: &ArrayMetadata) -> Result<Vec<NonZeroU64>> {
     let shape = match metadata {
-        ArrayMetadata::V2(v2) => Some(v2.chunks.to_vec()),
+        ArrayMetadata::V2(v2) => Some(v2.chunks.clone()),
         ArrayMetadata::V3(v3) => v3
             .chunk_grid
             .configuration()

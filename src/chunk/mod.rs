@@ -86,7 +86,7 @@ impl Array {
     /// As [`open`](Self::open).
     pub fn open_format(storage: impl Into<ReadableStorage>, path: &str, format: Option<ZarrFormat>) -> Result<Self> {
         let source = Source::Storage(storage.into());
-        Self::from_source(source, path, format, path.to_owned())
+        Self::from_source(source, path, format, path)
     }
 
     /// Opens the array in the local directory `root` (which holds its `zarr.json` or `.zarray`) for direct reads.
@@ -95,14 +95,13 @@ impl Array {
     /// As [`open`](Self::open).
     pub fn open_local(root: impl AsRef<Path>, format: Option<ZarrFormat>) -> Result<Self> {
         let root = root.as_ref();
-        let location = root.display().to_string();
-        Self::from_source(Source::Local(local_directory(root)), "/", format, location)
+        Self::from_source(Source::Local(local_directory(root)), "/", format, &root.to_string_lossy())
     }
 
-    fn from_source(source: Source, path: &str, format: Option<ZarrFormat>, location: String) -> Result<Self> {
-        match Inner::open(source, path, format, &location) {
+    fn from_source(source: Source, path: &str, format: Option<ZarrFormat>, location: &str) -> Result<Self> {
+        match Inner::open(source, path, format, location) {
             Ok(inner) => Ok(Self { inner: Arc::new(inner) }),
-            Err(error) => Err(error.at_array(&location)),
+            Err(error) => Err(error.at_array(location)),
         }
     }
 

@@ -101,7 +101,7 @@ impl ShardIndex {
         };
         match (number(at), number(at + 8)) {
             (u64::MAX, u64::MAX) => Ok(Entry::Missing),
-            (start, len) if start.checked_add(len).is_some_and(|end| end <= i64::MAX as u64) => {
+            (start, len) if start.checked_add(len).is_some_and(|end| i64::try_from(end).is_ok()) => {
                 Ok(Entry::Bytes { start, len })
             }
             (start, len) => Err(Error::new(

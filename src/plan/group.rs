@@ -22,7 +22,7 @@ impl Groups {
         }
         let pieces = count_pieces(selections, grid)?;
         // Counting needs a table over all keys; where that is out of proportion to the pieces, sort instead.
-        if grid.keys() as u128 <= (pieces as u128 * 4).max(1 << 12) {
+        if u128::from(grid.keys()) <= (pieces as u128 * 4).max(1 << 12) {
             Self::by_counting(selections, grid, pieces)
         } else {
             Self::by_sorting(selections, grid, pieces)

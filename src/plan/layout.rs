@@ -39,16 +39,19 @@ impl Layout {
             return Ok(Self { levels: vec![OffsetBuffer::new(row_starts.clone())], row_starts });
         }
 
+        let kept_extents = |row: usize| {
+            (0..axes)
+                .filter(move |&axis| selections.keeps(row, axis))
+                .map(move |axis| selections.extent(row, axis) as i64)
+        };
         // Sizes first: a list too long to hold is refused before anything of that length is allocated.
         let mut lists = vec![0_i64; levels];
         let mut elements = 0_i64;
         for row in 0..rows {
             let mut count = 1_i64;
-            let mut level = 0;
-            for axis in (0..axes).filter(|&axis| selections.keeps(row, axis)) {
+            for (level, extent) in kept_extents(row).enumerate() {
                 lists[level] = lists[level].checked_add(count).ok_or_else(too_large)?;
-                count = count.checked_mul(selections.extent(row, axis) as i64).ok_or_else(too_large)?;
-                level += 1;
+                count = count.checked_mul(extent).ok_or_else(too_large)?;
             }
             elements = elements.checked_add(count).ok_or_else(too_large)?;
         }
@@ -65,15 +68,12 @@ impl Layout {
         for row in 0..rows {
             // An axis of extent zero empties the lists below it, so the products cannot exceed the sums above.
             let mut count = 1_i64;
-            let mut level = 0;
-            for axis in (0..axes).filter(|&axis| selections.keeps(row, axis)) {
-                let extent = selections.extent(row, axis) as i64;
+            for (level, extent) in kept_extents(row).enumerate() {
                 for _ in 0..count {
                     ends[level] += extent;
                     offsets[level].push(ends[level]);
                 }
                 count *= extent;
-                level += 1;
             }
             end += count;
             row_starts.push(end);

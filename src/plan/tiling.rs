@@ -52,14 +52,14 @@ impl<'a> Tiling<'a> {
         Ok(Self { plan })
     }
 
-    pub(crate) fn plan(&self) -> &'a Plan {
+    pub(crate) fn plan(self) -> &'a Plan {
         self.plan
     }
 
     /// Computes the piece of `row` in the read chunk that begins at `origin` (elements, one entry per axis).
     ///
     /// `None` where they do not meet, which a plan never asks.
-    pub(crate) fn piece(&self, row: u32, origin: &[u64], piece: &mut Piece) -> Option<()> {
+    pub(crate) fn piece(self, row: u32, origin: &[u64], piece: &mut Piece) -> Option<()> {
         let row = row as usize;
         let selections = self.plan.selections();
         piece.row_start = self.plan.layout().row_starts()[row] as usize;

@@ -77,7 +77,7 @@ impl<'a> ColumnRead<'a> {
 
     /// Fetches, decodes and scatters the claimed read chunk.
     pub(super) fn chunk(&self, claim: Claim, scratch: &mut WorkerScratch, counters: &Counters) -> Result<()> {
-        let plan = self.scatter.tiling().plan();
+        let plan = self.scatter.plan();
         let id = plan.groups().chunks()[claim.chunk()];
         let key = self.array.chunk_key(&plan.grid().shard_indices(id));
         counters.pieces.fetch_add(plan.groups().rows(claim.chunk()).len(), Ordering::Relaxed);
@@ -108,7 +108,7 @@ impl<'a> ColumnRead<'a> {
         if self.array.sharding().is_none() {
             return Ok(self.array.source().open(key)?.map(Place::Value));
         }
-        let grid = self.scatter.tiling().plan().grid();
+        let grid = self.scatter.plan().grid();
         let shard = self.shards.get(self.array, grid.shard(id), key, &mut scratch.index, counters)?;
         let Some(shard) = shard else { return Ok(None) };
         Ok(match shard.index.entry(grid.in_shard(id))? {
@@ -159,15 +159,15 @@ impl<'a> ColumnRead<'a> {
             let prefix;
             let wanted = match granularity {
                 Granularity::Prefix(block) => {
-                    prefix = [0..self.scatter.wanted_end(&claim, len - block, pieces)?];
-                    Some(&prefix[..])
+                    prefix = 0..self.scatter.wanted_end(&claim, len - block, pieces)?;
+                    Some(std::slice::from_ref(&prefix))
                 }
                 Granularity::Blocks => Some(&**self.scatter.wanted(&claim, 0, pieces)?),
                 Granularity::Whole | Granularity::Stored => None,
             };
-            let decoded = decoder.decode(encoded, wanted, direct)?;
-            counters.bytes_decoded.fetch_add(decoded.bytes.len(), Ordering::Relaxed);
-            self.scatter.copy(claim, &decoded.bytes, &decoded.extents, 0, pieces)?;
+            let out = decoder.decode(encoded, wanted, direct)?;
+            counters.bytes_decoded.fetch_add(out.bytes.len(), Ordering::Relaxed);
+            self.scatter.copy(claim, &out.bytes, &out.extents, 0, pieces)?;
         }
         counters.decoded.fetch_add(1, Ordering::Relaxed);
         Ok(None)

@@ -22,8 +22,11 @@ pub(crate) fn execute(
     let pool = pool::pool(options.threads())?;
     let mut outputs = Vec::with_capacity(columns.len());
     for (array, plan) in columns {
-        let len =
-            plan.layout().elements().checked_mul(array.element_type().size()).filter(|&len| len <= isize::MAX as usize);
+        let len = plan
+            .layout()
+            .elements()
+            .checked_mul(array.element_type().size())
+            .filter(|&len| isize::try_from(len).is_ok());
         let len = len.ok_or_else(|| {
             Error::new(ErrorKind::Allocation, "the result has more than 2^63 - 1 bytes")
                 .remedy("Read fewer or smaller selections at a time.")

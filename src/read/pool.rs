@@ -37,11 +37,11 @@ pub(super) fn pool(threads: Option<usize>) -> Result<Arc<ThreadPool>> {
         .build()
         .map_err(|source| Error::new(ErrorKind::Allocation, format!("no {threads} threads")).source(source))?;
     let pool = Arc::new(pool);
-    if let Some(old) = shared.replace(Shared { process, threads, pool: pool.clone() }) {
-        if old.process != process {
-            // Its threads are in the parent process; waiting for them here would never end.
-            std::mem::forget(old.pool);
-        }
+    if let Some(old) = shared.replace(Shared { process, threads, pool: pool.clone() })
+        && old.process != process
+    {
+        // Its threads are in the parent process; waiting for them here would never end.
+        std::mem::forget(old.pool);
     }
     Ok(pool)
 }

@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use super::run::{Run, Step, for_each_run, locate, merge};
 use crate::chunk::Extent;
 use crate::error::{Error, ErrorKind, Result};
+use crate::plan::Plan;
 use crate::plan::tiling::{Piece, Tiling};
 
 /// One output buffer, shared by the threads that fill it.
@@ -78,8 +79,8 @@ impl<'a> Scatter<'a> {
         })
     }
 
-    pub(super) fn tiling(&self) -> &Tiling<'a> {
-        &self.tiling
+    pub(super) fn plan(&self) -> &'a Plan {
+        self.tiling.plan()
     }
 
     /// The next read chunk that nobody has claimed yet, in storage order.
@@ -236,6 +237,7 @@ impl<'a> Scatter<'a> {
         Err(Error::new(ErrorKind::Internal, "not every element of the result was written"))
     }
 
+    #[expect(clippy::needless_pass_by_value, reason = "a claim is used up")]
     fn for_each_piece(
         &self,
         claim: Claim,

@@ -25,9 +25,17 @@ pub(super) struct Shards {
 }
 
 struct Slot {
-    state: Mutex<Option<Option<Arc<Shard>>>>,
+    state: Mutex<State>,
     /// Subchunks that still have to be read.
     left: AtomicUsize,
+}
+
+enum State {
+    /// Not yet wanted, or no longer.
+    Closed,
+    /// The store does not hold it.
+    Absent,
+    Open(Arc<Shard>),
 }
 
 impl Shards {
@@ -40,7 +48,7 @@ impl Shards {
                     Some(slot) if numbers.last() == Some(&number) => *slot.left.get_mut() += 1,
                     _ => {
                         numbers.push(number);
-                        slots.push(Slot { state: Mutex::new(None), left: AtomicUsize::new(1) });
+                        slots.push(Slot { state: Mutex::new(State::Closed), left: AtomicUsize::new(1) });
                     }
                 }
             }
@@ -63,25 +71,28 @@ impl Shards {
         counters: &Counters,
     ) -> Result<Option<Arc<Shard>>> {
         let mut state = self.slot(number)?.state.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(shard) = state.as_ref() {
-            return Ok(shard.clone());
+        match &*state {
+            State::Open(shard) => return Ok(Some(shard.clone())),
+            State::Absent => return Ok(None),
+            State::Closed => {}
         }
-        let mut shard = None;
-        if let (Some(sharding), Some(value)) = (array.sharding(), array.source().open(key)?) {
-            if let Some(index) = sharding.read(&value, key, scratch)? {
-                counters.bytes_fetched.fetch_add(sharding.encoded_len() as usize, Ordering::Relaxed);
-                shard = Some(Arc::new(Shard { value, index }));
-            }
+        if let (Some(sharding), Some(value)) = (array.sharding(), array.source().open(key)?)
+            && let Some(index) = sharding.read(&value, key, scratch)?
+        {
+            counters.bytes_fetched.fetch_add(sharding.encoded_len() as usize, Ordering::Relaxed);
+            let shard = Arc::new(Shard { value, index });
+            *state = State::Open(shard.clone());
+            return Ok(Some(shard));
         }
-        *state = Some(shard.clone());
-        Ok(shard)
+        *state = State::Absent;
+        Ok(None)
     }
 
     /// Counts one subchunk as read; closes the shard after its last.
     pub(super) fn release(&self, number: u64) -> Result<()> {
         let slot = self.slot(number)?;
         if slot.left.fetch_sub(1, Ordering::AcqRel) == 1 {
-            *slot.state.lock().unwrap_or_else(PoisonError::into_inner) = None;
+            *slot.state.lock().unwrap_or_else(PoisonError::into_inner) = State::Closed;
         }
         Ok(())
     }

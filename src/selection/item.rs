@@ -4,7 +4,7 @@ use std::ops::{Range, RangeFrom, RangeFull, RangeTo};
 
 use crate::error::{Error, ErrorKind, Result};
 
-/// What a selection asks of one axis, as in NumPy's basic indexing.
+/// What a selection asks of one axis, as in `NumPy`'s basic indexing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Item {

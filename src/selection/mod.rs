@@ -69,7 +69,7 @@ impl Selections {
         Ok(Self { rows: starts.len() / axes, form: Form::Boxes { axes, starts, stops } })
     }
 
-    /// One list of [`Item`]s per selection, as in NumPy's basic indexing: slices clip at the edge, integers may be
+    /// One list of [`Item`]s per selection, as in `NumPy`'s basic indexing: slices clip at the edge, integers may be
     /// negative and drop their axis, axes that are not named are taken whole.
     pub fn items<S: AsRef<[Item]>>(selections: impl IntoIterator<Item = S>) -> Self {
         let mut items = Vec::new();

@@ -87,7 +87,7 @@ impl Contents {
         let item = element.size();
         let mut bits = Bits(self.seed);
         let mut bytes = Vec::new();
-        for at in naive::coordinates(&shape) {
+        naive::for_each(&shape, |at| {
             let unit = at.iter().zip(&self.unit).fold(self.seed, |hash, (at, unit)| Bits(hash ^ (at / unit)).next());
             if Bits(unit).below(100) < self.missing {
                 bytes.extend_from_slice(&self.fill);
@@ -100,7 +100,7 @@ impl Contents {
                 let random = u128::from(bits.next()) << 64 | u128::from(bits.next());
                 bytes.extend_from_slice(&random.to_ne_bytes()[..item]);
             }
-        }
+        });
         Padded { shape, item, bytes }
     }
 }
@@ -108,10 +108,13 @@ impl Contents {
 /// The elements of the chunk at `index`, in C order.
 pub(crate) fn chunk_bytes(padded: &Padded, index: &[u64], chunk: &[u64]) -> Vec<u8> {
     let mut bytes = Vec::new();
-    for at in naive::coordinates(chunk) {
-        let at: Vec<u64> = at.iter().zip(index).zip(chunk).map(|((at, index), chunk)| index * chunk + at).collect();
-        bytes.extend_from_slice(padded.element(&at));
-    }
+    let mut element = vec![0; chunk.len()];
+    naive::for_each(chunk, |at| {
+        for (axis, element) in element.iter_mut().enumerate() {
+            *element = index[axis] * chunk[axis] + at[axis];
+        }
+        bytes.extend_from_slice(padded.element(&element));
+    });
     bytes
 }
 
@@ -149,6 +152,70 @@ pub(crate) fn case() -> impl Strategy<Value = Case> {
                 build(element, layers, axes, &inner, &outer, index, &order, contents, store_empty)
             },
         )
+    })
+}
+
+/// Arrays of a few chunks that are large enough to be fetched and decoded in part.
+pub(crate) fn large_case() -> impl Strategy<Value = Case> {
+    let elements = vec![
+        ElementType::Bool,
+        ElementType::UInt8,
+        ElementType::Int16,
+        ElementType::Float32,
+        ElementType::UInt64,
+        ElementType::Complex128,
+    ];
+    (select(elements), 1_usize..4).prop_flat_map(|(element, rank)| {
+        // Up to 2^21 bytes.
+        let longest = [0, 1 << 17, 360, 50][rank].min(if element.size() > 8 { 1 << 16 } else { u64::MAX });
+        let axes = prop::collection::vec((longest / 4..=longest, 1_u64..4, 1_u64..4), rank);
+        (axes, large_chain(element, rank), any::<bool>(), 0_u8..6, contents(element)).prop_map(
+            move |(axes, chain, sharded, index, mut contents)| {
+                let shape: Vec<u64> = axes.iter().map(|axis| axis.0).collect();
+                let read_chunk: Vec<u64> = axes.iter().map(|(len, parts, _)| len.div_ceil(*parts)).collect();
+                let chunk = if sharded {
+                    axes.iter().zip(&read_chunk).map(|((_, _, times), read_chunk)| read_chunk * times).collect()
+                } else {
+                    read_chunk.clone()
+                };
+                contents.unit = read_chunk.iter().map(|len| len.div_ceil(2)).collect();
+                // zarrs 0.23 does not write shards of zlib streams that are longer than their contents.
+                contents.small |= sharded && chain.iter().any(|codec| codec["name"] == "numcodecs.zlib");
+                let codecs = if sharded { vec![sharding(&read_chunk, &chain, index)] } else { chain };
+                Case { element, shape, chunk, read_chunk, sharded, codecs, contents, store_empty: false }
+            },
+        )
+    })
+}
+
+/// A codec chain of those that can be decoded in part, or not quite.
+fn large_chain(element: ElementType, rank: usize) -> impl Strategy<Value = Vec<Value>> {
+    let order = prop_oneof![3 => Just(None), 1 => permutation(rank).prop_map(Some)];
+    let blosc = (
+        select(vec![1, 2, 3, 4, 8, 255]),
+        select(vec!["noshuffle", "shuffle", "bitshuffle"]),
+        select(vec![0, 1000, 4096]),
+    );
+    let blosc = blosc.prop_map(|(typesize, shuffle, blocksize)| {
+        json!({"name": "blosc", "configuration": {"cname": "lz4", "clevel": 5, "shuffle": shuffle,
+            "typesize": typesize, "blocksize": blocksize}})
+    });
+    let compressor = prop_oneof![
+        2 => Just(None),
+        2 => any::<bool>().prop_map(|checksum| {
+            Some(json!({"name": "zstd", "configuration": {"level": 1, "checksum": checksum}}))
+        }),
+        3 => blosc.prop_map(Some),
+        1 => Just(Some(gzip_codec())),
+        1 => Just(Some(json!({"name": "numcodecs.zlib", "configuration": {"level": 1}}))),
+    ];
+    let checksums = (prop::bool::weighted(0.15), prop::bool::weighted(0.15));
+    (order, any::<bool>(), compressor, checksums).prop_map(move |(order, big, compressor, (inner, outer))| {
+        let checksum = |wanted: bool| wanted.then(|| json!({"name": "crc32c"}));
+        let endian = if big && element.size() > 1 { "big" } else { "little" };
+        let serializer = json!({"name": "bytes", "configuration": {"endian": endian}});
+        let transposed = order.map(|order| transpose(&order));
+        [transposed, Some(serializer), checksum(inner), compressor, checksum(outer)].into_iter().flatten().collect()
     })
 }
 
@@ -203,10 +270,14 @@ fn build(
 /// Bounds the elements of a chunk and the number of chunks: the cases shall be many, not large.
 fn keep_small(axes: &mut [Axis], layers: Layers) {
     if layers == Layers::Chunks {
-        axes.iter_mut().for_each(|axis| axis.2 = 1);
+        for axis in &mut *axes {
+            axis.2 = 1;
+        }
     }
     if layers != Layers::Nested {
-        axes.iter_mut().for_each(|axis| axis.3 = 1);
+        for axis in &mut *axes {
+            axis.3 = 1;
+        }
     }
     let chunk_len = |axis: &Axis| axis.1 * axis.2 * axis.3;
     while axes.iter().map(chunk_len).product::<u64>() > 2048 {
@@ -249,7 +320,6 @@ fn chain(element: ElementType, rank: usize) -> impl Strategy<Value = Vec<Value>>
         let order = order.filter(|order| !order.is_empty());
         let mut codecs: Vec<Value> = order.map(|order| transpose(&order)).into_iter().collect();
         codecs.push(match serializer {
-            0 | 1 => bytes_codec(),
             2 => json!({"name": "bytes", "configuration": {"endian": "big"}}),
             3 if element.size() == 1 => json!({"name": "bytes"}),
             4 if element.size() > 1 => json!({"name": "numcodecs.pcodec", "configuration": {"level": 2}}),
@@ -308,6 +378,6 @@ fn sharding(subchunk: &[u64], inner: &[Value], index: u8) -> Value {
         "chunk_shape": subchunk,
         "codecs": inner,
         "index_codecs": index_codecs,
-        "index_location": if index % 2 == 0 { "end" } else { "start" },
+        "index_location": if index.is_multiple_of(2) { "end" } else { "start" },
     }})
 }

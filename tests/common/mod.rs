@@ -132,6 +132,15 @@ pub(crate) fn get(store: &MemoryStore, key: &str) -> Bytes {
     store.get(&StoreKey::new(key).expect("key")).expect("value").unwrap_or_else(|| panic!("no value at {key}"))
 }
 
+/// A store with the same values.
+pub(crate) fn copy(store: &MemoryStore) -> Arc<MemoryStore> {
+    let copy = MemoryStore::new();
+    for key in store.list().expect("keys") {
+        set(&copy, key.as_str(), get(store, key.as_str()));
+    }
+    Arc::new(copy)
+}
+
 pub(crate) fn set(store: &MemoryStore, key: &str, value: impl Into<Bytes>) {
     // The store writes in place: what is longer must go first.
     store.erase(&StoreKey::new(key).expect("key")).expect("erased");
@@ -144,9 +153,12 @@ pub(crate) fn open(store: &Arc<MemoryStore>, path: &str) -> zarrow::Result<Array
     Array::open(storage, path)
 }
 
-/// Cases that fail are printed, not kept in files.
+/// So many cases, unless the environment variable `PROPTEST_CASES` asks for another number. Cases that fail are printed,
+/// not kept in files.
 pub(crate) fn config(cases: u32) -> ProptestConfig {
-    ProptestConfig { cases, failure_persistence: None, max_shrink_iters: 5000, ..ProptestConfig::default() }
+    let default = ProptestConfig::default();
+    let cases = if std::env::var_os("PROPTEST_CASES").is_some() { default.cases } else { cases };
+    ProptestConfig { cases, failure_persistence: None, max_shrink_iters: 5000, ..default }
 }
 
 /// Asserts the kind of an error, and that its message says what was expected or what to do about it.

@@ -35,20 +35,23 @@ pub(crate) struct Expected {
 
 /// All coordinates below `shape`, in C order.
 pub(crate) fn coordinates(shape: &[u64]) -> Vec<Vec<u64>> {
-    let mut all = vec![Vec::new()];
-    for &len in shape {
-        all = all
-            .into_iter()
-            .flat_map(|outer| {
-                (0..len).map(move |at| {
-                    let mut inner = outer.clone();
-                    inner.push(at);
-                    inner
-                })
-            })
-            .collect();
-    }
+    let mut all = Vec::new();
+    for_each(shape, |at| all.push(at.to_vec()));
     all
+}
+
+/// Calls `visit` with all coordinates below `shape`, in C order.
+pub(crate) fn for_each(shape: &[u64], mut visit: impl FnMut(&[u64])) {
+    if shape.contains(&0) {
+        return;
+    }
+    let mut at = vec![0; shape.len()];
+    loop {
+        visit(&at);
+        let Some(axis) = (0..at.len()).rev().find(|&axis| at[axis] + 1 < shape[axis]) else { return };
+        at[axis] += 1;
+        at[axis + 1..].fill(0);
+    }
 }
 
 /// Number of chunks along each axis.
@@ -56,7 +59,7 @@ pub(crate) fn grid(shape: &[u64], chunk: &[u64]) -> Vec<u64> {
     shape.iter().zip(chunk).map(|(len, chunk)| len.div_ceil(*chunk)).collect()
 }
 
-/// NumPy's meaning of a selection, in arithmetic that cannot overflow.
+/// `NumPy`'s meaning of a selection, in arithmetic that cannot overflow.
 pub(crate) fn resolve(items: &[Item], shape: &[u64]) -> Vec<Span> {
     let named = items.iter().filter(|item| **item != Item::Ellipsis).count();
     let mut items = items.to_vec();
@@ -93,14 +96,21 @@ pub(crate) fn gather(array: &Padded, rows: &[Vec<Span>], levels: usize) -> Expec
         let kept: Vec<u64> = row.iter().filter(|(_, _, kept)| *kept).map(|(start, stop, _)| stop - start).collect();
         assert_eq!(kept.len(), levels);
         push_lists(&kept, &mut expected.offsets);
-        let extents: Vec<u64> = row.iter().map(|(start, stop, _)| stop - start).collect();
-        for at in coordinates(&extents) {
-            let at: Vec<u64> = at.iter().zip(row).map(|(at, (start, _, _))| start + at).collect();
-            expected.values.extend_from_slice(array.element(&at));
-        }
+        push_elements(array, row, 0, &mut expected.values);
         expected.row_starts.push((expected.values.len() / array.item) as i64);
     }
     expected
+}
+
+/// Appends the elements of one row; `flat` is the position along the axes that `spans` no longer has.
+fn push_elements(array: &Padded, spans: &[Span], flat: u64, values: &mut Vec<u8>) {
+    let axis = array.shape.len() - spans.len();
+    match spans {
+        [] => values.extend_from_slice(&array.bytes[flat as usize * array.item..][..array.item]),
+        [(start, stop, _), inner @ ..] => {
+            (*start..*stop).for_each(|at| push_elements(array, inner, flat * array.shape[axis] + at, values));
+        }
+    }
 }
 
 /// Appends the lists of one row, outermost first: a list of `extents[0]` lists of `extents[1]` lists …

@@ -117,6 +117,27 @@ fn boxes(shape: &[u64]) -> BoxedStrategy<Rows> {
         .boxed()
 }
 
+/// Up to eight boxes, most of them narrow on most axes.
+pub(crate) fn narrow_boxes(shape: &[u64]) -> BoxedStrategy<Rows> {
+    let axes = shape.to_vec();
+    let extent = prop_oneof![4 => Just(1_u64), 3 => 2_u64..10, 2 => 10_u64..5000, 1 => Just(u64::MAX)];
+    let row = prop::collection::vec((any::<u32>(), extent), axes.len());
+    prop::collection::vec(row, 1..9)
+        .prop_map(move |rows| {
+            let bound = |((at, extent), len): ((u32, u64), u64)| {
+                let extent = extent.min(len);
+                let start = u64::from(at) % (len - extent + 1);
+                [start as i64, (start + extent) as i64]
+            };
+            let asked: Vec<Vec<[i64; 2]>> =
+                rows.into_iter().map(|row| row.into_iter().zip(axes.iter().copied()).map(bound).collect()).collect();
+            let span = |[start, stop]: &[i64; 2]| (*start as u64, *stop as u64, true);
+            let spans = asked.iter().map(|row| row.iter().map(span).collect()).collect();
+            Rows { asked: Asked::Boxes(axes.len(), asked), spans, levels: axes.len() }
+        })
+        .boxed()
+}
+
 fn raw_with_axes(axes: usize) -> impl Strategy<Value = (usize, Vec<Vec<[u16; 2]>>)> {
     (Just(axes), raw(axes))
 }

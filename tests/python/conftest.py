@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import os
 import sys
-import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -42,12 +40,6 @@ settings.load_profile(os.environ.get("ZARROW_TEST_PROFILE", "quick"))
 
 
 @pytest.fixture(scope="session")
-def root() -> Path:
-    """The project's root."""
-    return ROOT
-
-
-@pytest.fixture(scope="session")
 def peer_data() -> Path:
     """A folder of arrays written by others, beside the checkout: `../shared/data`."""
     if not PEER_DATA.is_dir():
@@ -68,10 +60,3 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def make(tmp_path: Path) -> Maker:
     """Write an array: `make(dtype=..., shape=..., ...)` with the fields of `Layout`."""
     return Maker(tmp_path)
-
-
-@pytest.fixture
-def scratch() -> Iterator[Path]:
-    """A folder outside pytest's, for stores whose path matters."""
-    with tempfile.TemporaryDirectory() as folder:
-        yield Path(folder)

@@ -58,6 +58,8 @@ def test_too_many_axes(written: Written, wrong: Any) -> None:
     good: Any = [(0, 0), 0, np.s_[0:1], np.s_[0:1]][kept]
     with fails(zarrow.SelectionError, words=("selection 1", "2")):
         zarrow.read_ragged(written.path, [good, wrong])
+    with fails(zarrow.SelectionError, words=("selection 0", "2")):
+        zarrow.read_ragged(written.path, [wrong])
 
 
 def test_axes_of_a_scalar(make: Maker) -> None:
@@ -65,6 +67,8 @@ def test_axes_of_a_scalar(make: Maker) -> None:
     for wrong in (0, slice(None), (0,), (..., 0)):
         with fails(zarrow.SelectionError, words=("selection 1",)):
             zarrow.read_ragged(written.path, [(), wrong])
+        with fails(zarrow.SelectionError, words=("selection 0",)):
+            zarrow.read_ragged(written.path, [wrong])
     with fails(zarrow.SelectionError):
         zarrow.read_ragged(written.path, zarrow.ranges([0], [1]))
 
@@ -127,8 +131,11 @@ NO_ITEMS: dict[str, Any] = {
 @pytest.mark.parametrize("name", NO_ITEMS)
 def test_no_selection_at_all(written: Written, name: str) -> None:
     """Index arrays and masks come later; the rest never does. Nothing is converted in silence."""
-    with fails(zarrow.SelectionError, zarrow.UnsupportedError, words=("selection 1",)):
-        zarrow.read_ragged(written.path, [slice(0, 2), NO_ITEMS[name]])
+    wrong = NO_ITEMS[name]
+    for selections in ([wrong], [slice(0, 2), wrong], [0, wrong], [(0, 0), wrong]):
+        word = f"selection {len(selections) - 1}"
+        with fails(zarrow.SelectionError, zarrow.UnsupportedError, words=(word,)):
+            zarrow.read_ragged(written.path, selections)
 
 
 @pytest.mark.parametrize(

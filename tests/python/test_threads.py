@@ -85,7 +85,7 @@ def test_lock_is_released(tmp_path: Path) -> None:
         for start, stop in spans
         for margin in [(stop - start) / 10]
     ]
-    assert max(inside) >= 5, f"ticks within each read: {inside}"
+    assert sorted(inside)[2] >= 5, f"ticks within each read: {inside}"
 
 
 def test_spawned_workers(written: Written) -> None:

@@ -42,7 +42,10 @@ impl<'a> Blosc<'a> {
 
     /// Widens `bytes` to whole blocks, or to the whole buffer where single blocks cannot be asked for.
     pub(super) fn whole_blocks(&self, bytes: Range<usize>) -> Range<usize> {
-        if self.block_len == 0 || self.block_len % self.typesize != 0 || self.decoded_len % self.typesize != 0 {
+        if self.block_len == 0
+            || !self.block_len.is_multiple_of(self.typesize)
+            || !self.decoded_len.is_multiple_of(self.typesize)
+        {
             return 0..self.decoded_len;
         }
         let start = bytes.start / self.block_len * self.block_len;
@@ -72,7 +75,7 @@ impl<'a> Blosc<'a> {
         if *range == (0..self.decoded_len) {
             return self.decode(target);
         }
-        let whole = range.start % self.typesize == 0 && range.len() % self.typesize == 0;
+        let whole = range.start.is_multiple_of(self.typesize) && range.len().is_multiple_of(self.typesize);
         if !whole || range.end > self.decoded_len || target.len() != range.len() {
             return None;
         }

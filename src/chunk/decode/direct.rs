@@ -176,15 +176,12 @@ impl Direct {
         let mut len = 0;
         for range in wanted.iter().filter(|range| !range.is_empty()) {
             let blocks = blosc.whole_blocks(range.clone());
-            match extents.last_mut().filter(|last| blocks.start <= last.source.end) {
-                Some(last) => {
-                    len += blocks.end.saturating_sub(last.source.end);
-                    last.source.end = last.source.end.max(blocks.end);
-                }
-                None => {
-                    len += blocks.len();
-                    extents.push(Extent { at: len - blocks.len(), source: blocks });
-                }
+            if let Some(last) = extents.last_mut().filter(|last| blocks.start <= last.source.end) {
+                len += blocks.end.saturating_sub(last.source.end);
+                last.source.end = last.source.end.max(blocks.end);
+            } else {
+                len += blocks.len();
+                extents.push(Extent { at: len - blocks.len(), source: blocks });
             }
         }
         let decoded = grow(&mut scratch.decoded, len)?;

@@ -89,7 +89,7 @@ impl Decoder {
         let decoded_len = shape
             .iter()
             .try_fold(element.size() as u64, |bytes, len| bytes.checked_mul(len.get()))
-            .filter(|&bytes| bytes <= isize::MAX as u64)
+            .filter(|&bytes| isize::try_from(bytes).is_ok())
             .ok_or_else(too_large)? as usize;
         let direct = Direct::new(&codecs, configurations, decoded_len, element);
         let order = direct.as_ref().and_then(|(_, order)| order.clone()).unwrap_or_else(|| (0..shape.len()).collect());
