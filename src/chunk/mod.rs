@@ -76,7 +76,7 @@ impl Array {
     /// [`ErrorKind::NotFound`] if there is no array, [`ErrorKind::Metadata`] if its metadata is not valid,
     /// [`ErrorKind::Unsupported`] for a data type, codec or chunk grid that this release does not read, and
     /// [`ErrorKind::Store`] if the store fails.
-    pub fn open(storage: impl Into<ReadableStorage>, path: &str) -> Result<Self> {
+    pub fn open(storage: ReadableStorage, path: &str) -> Result<Self> {
         Self::open_format(storage, path, None)
     }
 
@@ -84,8 +84,8 @@ impl Array {
     ///
     /// # Errors
     /// As [`open`](Self::open).
-    pub fn open_format(storage: impl Into<ReadableStorage>, path: &str, format: Option<ZarrFormat>) -> Result<Self> {
-        let source = Source::Storage(storage.into());
+    pub fn open_format(storage: ReadableStorage, path: &str, format: Option<ZarrFormat>) -> Result<Self> {
+        let source = Source::Storage(storage);
         Self::from_source(source, path, format, path)
     }
 
