@@ -111,6 +111,37 @@ proptest! {
     }
 }
 
+proptest! {
+    #![proptest_config(lib::config(120))]
+
+    /// Chunks of which little is wanted are fetched in part, but no part of them twice.
+    #[test]
+    fn no_part_of_a_large_chunk_is_fetched_twice(
+        (case, rows) in cases::large_case().prop_flat_map(|case| {
+            let rows = selections::narrow_boxes(&case.shape);
+            (Just(case), rows)
+        }),
+        threads in select(vec![1, 2, 5]),
+    ) {
+        let (store, padded) = case.write();
+        let (watched, array) = watched(store, PATH);
+        let ragged = array.read(&rows.selections(), &options(threads)).expect("read");
+        let stats = *ragged.stats();
+        let log = watched.take_log();
+        naive::check(ragged, case.element, &naive::gather(&padded, &rows.spans, rows.levels));
+        assert_nothing_twice(&log);
+        assert_bytes(&log, &stats);
+        let touched: BTreeSet<Vec<u64>> =
+            naive::pieces(&rows.spans, &case.read_chunk).into_iter().map(|(_, chunk)| chunk).collect();
+        let stored = |index: &&Vec<u64>| holds_something(&padded, index, &case.read_chunk, &case.contents.fill);
+        let fetched = touched.iter().filter(stored).count();
+        prop_assert_eq!((stats.chunks_fetched, stats.chunks_decoded), (fetched, fetched));
+        prop_assert_eq!(stats.chunks_missing, touched.len() - fetched);
+        let read_chunk_len = case.read_chunk.iter().product::<u64>() * case.element.size() as u64;
+        prop_assert!(stats.bytes_decoded <= fetched as u64 * read_chunk_len);
+    }
+}
+
 /// Columns of `u16` in one row after the other.
 fn flat(array: &arrow::array::ArrayRef) -> Vec<u16> {
     let mut array = array.clone();

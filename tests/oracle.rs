@@ -71,7 +71,7 @@ proptest! {
 }
 
 proptest! {
-    #![proptest_config(lib::config(120))]
+    #![proptest_config(lib::config(250))]
 
     /// Chunks of which little is wanted are fetched and decoded in part.
     #[test]

@@ -87,14 +87,18 @@ impl Grid {
         shard * axis.outer_stride + inner * axis.inner_stride
     }
 
+    /// Index of the read chunk `key` along `axis`.
+    pub(crate) fn chunk_index(&self, key: u64, axis: usize) -> u64 {
+        let axis = &self.axes[axis];
+        let shard = key / axis.outer_stride % axis.shards.max(1);
+        let inner = key % self.per_shard / axis.inner_stride % axis.in_shard;
+        shard * axis.in_shard.get() + inner
+    }
+
     /// Indices of the read chunk `key` along each axis.
     pub(crate) fn chunk_indices(&self, key: u64, indices: &mut Vec<u64>) {
         indices.clear();
-        indices.extend(self.axes.iter().map(|axis| {
-            let shard = key / axis.outer_stride % axis.shards.max(1);
-            let inner = key % self.per_shard / axis.inner_stride % axis.in_shard;
-            shard * axis.in_shard.get() + inner
-        }));
+        indices.extend((0..self.ndim()).map(|axis| self.chunk_index(key, axis)));
     }
 
     /// Indices along each axis of the shard that holds the read chunk `key`.

@@ -2,9 +2,11 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Instant;
 
 use zarrs::storage::StoreKey;
 
+use super::ahead::Ahead;
 use super::scatter::{Claim, PieceScratch, Scatter};
 use super::shards::{Shard, Shards};
 use super::stats::Counters;
@@ -21,6 +23,7 @@ pub(super) struct ColumnRead<'a> {
     array: &'a Array,
     scatter: Scatter<'a>,
     shards: Shards,
+    ahead: Ahead,
     missing: AtomicUsize,
 }
 
@@ -67,7 +70,7 @@ impl Place {
 
 impl<'a> ColumnRead<'a> {
     pub(super) fn new(array: &'a Array, plan: &Plan, scatter: Scatter<'a>) -> Self {
-        Self { array, shards: Shards::new(array, plan), scatter, missing: AtomicUsize::new(0) }
+        Self { array, shards: Shards::new(array, plan), scatter, ahead: Ahead::default(), missing: AtomicUsize::new(0) }
     }
 
     /// The next read chunk that nobody has claimed yet.
@@ -81,6 +84,8 @@ impl<'a> ColumnRead<'a> {
         let id = plan.groups().chunks()[claim.chunk()];
         let key = self.array.chunk_key(&plan.grid().shard_indices(id));
         counters.pieces.fetch_add(plan.groups().rows(claim.chunk()).len(), Ordering::Relaxed);
+        let chunks = plan.groups().chunks();
+        self.ahead.tell(claim.chunk(), chunks.len(), |next| self.tell(id, chunks[next]));
         let located = self.locate(id, &key, scratch, counters).and_then(|place| match place {
             Some(place) => self.read(claim, &place, &key, scratch, counters),
             None => Ok(Some(claim)),
@@ -94,6 +99,17 @@ impl<'a> ColumnRead<'a> {
                 self.missing.fetch_add(1, Ordering::Relaxed);
                 self.scatter.fill(claim, self.array.fill_value(), &mut scratch.pieces)
             }
+        }
+    }
+
+    /// Tells the disk that the read chunk `next` will be read soon. `current` is being read.
+    fn tell(&self, current: u64, next: u64) {
+        let grid = self.scatter.plan().grid();
+        if self.array.sharding().is_none() {
+            self.array.source().hint(&self.array.chunk_key(&grid.shard_indices(next)));
+        } else if grid.shard(current) == grid.shard(next) {
+            // Where the subchunks of other shards lie is not known before their index is read.
+            self.shards.hint(grid.shard(next), grid.in_shard(next));
         }
     }
 
@@ -140,6 +156,7 @@ impl<'a> ColumnRead<'a> {
             }
         }
 
+        let start = Instant::now();
         let encoded = match place {
             Place::Value(value) => match value.read_all(key, encoded)? {
                 Some(encoded) => encoded,
@@ -148,6 +165,7 @@ impl<'a> ColumnRead<'a> {
             Place::Shard { shard, start, len } => shard.value.read_range(key, *start, *len, encoded)?,
         };
         let encoded = encoded.as_ref();
+        self.ahead.observe(encoded.len(), start.elapsed());
         counters.fetched.fetch_add(1, Ordering::Relaxed);
         counters.bytes_fetched.fetch_add(encoded.len(), Ordering::Relaxed);
         let whole = |run: &std::ops::Range<usize>| *run == (0..len);
@@ -159,8 +177,10 @@ impl<'a> ColumnRead<'a> {
             let prefix;
             let wanted = match granularity {
                 Granularity::Prefix(block) => {
-                    prefix = 0..self.scatter.wanted_end(&claim, len - block, pieces)?;
-                    Some(std::slice::from_ref(&prefix))
+                    // In the last block there is nothing left to save.
+                    let limit = (len - 1) / block * block;
+                    prefix = self.scatter.wanted_end(&claim, limit, pieces)?.map(|end| 0..end);
+                    prefix.as_ref().map(std::slice::from_ref)
                 }
                 Granularity::Blocks => Some(&**self.scatter.wanted(&claim, 0, pieces)?),
                 Granularity::Whole | Granularity::Stored => None,

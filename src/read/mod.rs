@@ -2,6 +2,7 @@
 //!
 //! * [`execute`]: outputs and workers.
 //! * [`column`]: what is done with one read chunk.
+//! * [`ahead`]: read-ahead on a cold disk.
 //! * [`shards`]: shards that are open, their indices read once.
 //! * [`run`]: the geometry of copies.
 //! * [`scatter`]: the only unsafe code of the crate: disjoint writes into one output.
@@ -9,6 +10,7 @@
 //! * [`pool`]: the threads.
 //! * [`stats`]: what a read did.
 
+mod ahead;
 mod column;
 pub(crate) mod execute;
 mod output;

@@ -4,10 +4,11 @@ use std::ops::Range;
 
 use crate::chunk::Extent;
 use crate::error::{Error, ErrorKind, Result};
+use crate::plan::Plan;
 use crate::plan::tiling::{Piece, Span};
 
 /// A contiguous run, in bytes, repeated along the steps of a walk.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Run {
     pub(super) source: usize,
     pub(super) target: usize,
@@ -79,6 +80,68 @@ impl Run {
             at -= 1;
         }
         (at, hull)
+    }
+}
+
+/// A plan whose every piece is one run: ranges on the first axis, over read chunks that hold the other axes whole.
+#[derive(Debug)]
+pub(super) struct Lines<'a> {
+    plan: &'a Plan,
+    starts: &'a [i64],
+    stops: &'a [i64],
+    row_starts: &'a [i64],
+    /// Bytes of one index of the first axis.
+    unit: usize,
+    /// Bytes of one element.
+    item: usize,
+}
+
+/// The indices of the first axis that one read chunk holds.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Line {
+    start: i64,
+    stop: i64,
+}
+
+impl<'a> Lines<'a> {
+    /// `None` if some piece may be more than one run.
+    pub(super) fn new(plan: &'a Plan, item: usize, strides: &[usize]) -> Option<Self> {
+        let (starts, stops) = plan.selections().first_axis()?;
+        let shape = plan.selections().shape();
+        let mut unit = 1_usize;
+        for axis in (1..shape.len()).rev() {
+            if plan.grid().chunk_len(axis) != shape[axis] || strides[axis] != unit {
+                return None;
+            }
+            unit = unit.checked_mul(shape[axis] as usize)?;
+        }
+        if strides.first() != Some(&unit) {
+            return None;
+        }
+        Some(Self { plan, starts, stops, row_starts: plan.layout().row_starts(), unit: unit.checked_mul(item)?, item })
+    }
+
+    pub(super) fn chunk(&self, key: u64) -> Line {
+        let len = self.plan.grid().chunk_len(0);
+        let start = self.plan.grid().chunk_index(key, 0).saturating_mul(len);
+        Line { start: start as i64, stop: start.saturating_add(len).min(i64::MAX as u64) as i64 }
+    }
+
+    /// The part of `row` that lies in the read chunk.
+    pub(super) fn run(&self, row: usize, line: &Line) -> Run {
+        let row_start = self.starts[row];
+        let from = row_start.max(line.start);
+        let to = self.stops[row].min(line.stop);
+        Run {
+            source: (from - line.start) as usize * self.unit,
+            target: self.row_starts[row] as usize * self.item + (from - row_start) as usize * self.unit,
+            len: (to - from).max(0) as usize * self.unit,
+        }
+    }
+
+    /// One past the last byte of the read chunk that `row` needs.
+    pub(super) fn end(&self, row: usize, line: &Line) -> usize {
+        (self.stops[row].min(line.stop) - line.start).max(0) as usize * self.unit
     }
 }
 

@@ -8,7 +8,7 @@ use std::marker::PhantomData;
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use super::run::{Run, Step, for_each_run, locate, merge};
+use super::run::{Lines, Run, Step, for_each_run, locate, merge};
 use crate::chunk::Extent;
 use crate::error::{Error, ErrorKind, Result};
 use crate::plan::Plan;
@@ -23,6 +23,7 @@ pub(super) struct Scatter<'a> {
     item: usize,
     /// Distance between neighbours along each axis of a decoded read chunk, in elements.
     strides: &'a [usize],
+    lines: Option<Lines<'a>>,
     next: AtomicUsize,
     copied: AtomicUsize,
     output: PhantomData<&'a mut [u8]>,
@@ -73,6 +74,7 @@ impl<'a> Scatter<'a> {
             target_len: output.len(),
             item,
             strides,
+            lines: Lines::new(tiling.plan(), item, strides),
             next: AtomicUsize::new(0),
             copied: AtomicUsize::new(0),
             output: PhantomData,
@@ -101,6 +103,9 @@ impl<'a> Scatter<'a> {
         gap: usize,
         scratch: &mut PieceScratch,
     ) -> Result<()> {
+        if let (Some(lines), [extent]) = (&self.lines, extents) {
+            return self.copy_lines(&claim, lines, decoded, extent);
+        }
         self.for_each_piece(claim, scratch, |scatter, piece, walk| {
             let run = Run::of(piece, scatter.item, scatter.strides, walk)?;
             let bytes = run.bytes(walk);
@@ -118,6 +123,39 @@ impl<'a> Scatter<'a> {
             });
             outcome.map(|()| bytes)
         })
+    }
+
+    /// [`copy`](Self::copy) where every piece is one run.
+    fn copy_lines(&self, claim: &Claim, lines: &Lines<'_>, decoded: &[u8], extent: &Extent) -> Result<()> {
+        let beyond = || Error::new(ErrorKind::Internal, "a piece reaches beyond its buffer");
+        let plan = self.tiling.plan();
+        let line = lines.chunk(plan.groups().chunks()[claim.chunk]);
+        // The extent's bytes, so that positions in the read chunk only have to be shifted.
+        let source = decoded.get(extent.at..extent.at + extent.source.len()).ok_or_else(beyond)?;
+        let mut copied = 0;
+        // Bounds first, for some rows at a time: their loads do not depend on each other, so the cache misses overlap.
+        let mut runs = [Run::default(); 32];
+        for rows in plan.groups().rows(claim.chunk).chunks(runs.len()) {
+            for (run, &row) in runs.iter_mut().zip(rows) {
+                *run = lines.run(row as usize, &line);
+            }
+            for run in &runs[..rows.len()] {
+                let from = run.source.wrapping_sub(extent.source.start);
+                let in_source = from.checked_add(run.len).is_some_and(|end| end <= source.len());
+                let in_target = run.target.checked_add(run.len).is_some_and(|end| end <= self.target_len);
+                if !(in_source && in_target) {
+                    return Err(beyond());
+                }
+                // SAFETY: both ends were checked just above, in the source and in the target. The source is a shared
+                // borrow and the target the exclusive borrow that `Scatter` holds, so they do not overlap; no other
+                // thread writes these target bytes, because claims are unique and `Tiling` proves pieces of different
+                // claims disjoint.
+                unsafe { copy_bytes(source.as_ptr().add(from), self.target.add(run.target), run.len) };
+                copied += run.len;
+            }
+        }
+        self.copied.fetch_add(copied, Ordering::Relaxed);
+        Ok(())
     }
 
     /// Copies one run at each step of `walk`; all of its source must lie in one extent.
@@ -158,9 +196,16 @@ impl<'a> Scatter<'a> {
         Ok(wanted)
     }
 
-    /// One past the last byte of the claimed read chunk that its pieces need; at least `enough` where the rest does not
-    /// matter.
-    pub(super) fn wanted_end(&self, claim: &Claim, enough: usize, scratch: &mut PieceScratch) -> Result<usize> {
+    /// One past the last byte of the claimed read chunk that its pieces need. `None` if that is beyond `limit`.
+    pub(super) fn wanted_end(&self, claim: &Claim, limit: usize, scratch: &mut PieceScratch) -> Result<Option<usize>> {
+        if let Some(lines) = &self.lines {
+            let plan = self.tiling.plan();
+            let line = lines.chunk(plan.groups().chunks()[claim.chunk]);
+            let ends = plan.groups().rows(claim.chunk).iter().map(|&row| lines.end(row as usize, &line));
+            // A maximum without a way out early runs faster than one with it.
+            let end = ends.max().unwrap_or(0);
+            return Ok((end <= limit).then_some(end));
+        }
         let PieceScratch { piece, origin, walk, .. } = scratch;
         self.origin(claim, origin);
         let mut end = 0;
@@ -168,11 +213,11 @@ impl<'a> Scatter<'a> {
             self.piece(row, origin, piece)?;
             let run = Run::of(piece, self.item, self.strides, walk)?;
             end = end.max(run.source + run.spans(walk).0);
-            if end > enough {
-                break;
+            if end > limit {
+                return Ok(None);
             }
         }
-        Ok(end)
+        Ok(Some(end))
     }
 
     /// Has `write` fill the place of the claimed read chunk in the output if its only piece is one run of bytes there
@@ -270,6 +315,36 @@ impl<'a> Scatter<'a> {
     }
 }
 
+/// Copies `len` bytes; short runs without a call.
+///
+/// # Safety
+/// `source` must be valid for reads and `target` for writes of `len` bytes, and they must not overlap.
+#[inline]
+unsafe fn copy_bytes(source: *const u8, target: *mut u8, len: usize) {
+    /// # Safety
+    /// As [`copy_bytes`], with `N <= len <= 2 * N`.
+    unsafe fn ends<const N: usize>(source: *const u8, target: *mut u8, len: usize) {
+        // SAFETY: both blocks of `N` bytes lie in the `len` bytes that the caller guarantees. They may overlap each
+        // other, which is why both are read before either is written.
+        unsafe {
+            let front = source.cast::<[u8; N]>().read_unaligned();
+            let back = source.add(len - N).cast::<[u8; N]>().read_unaligned();
+            target.cast::<[u8; N]>().write_unaligned(front);
+            target.add(len - N).cast::<[u8; N]>().write_unaligned(back);
+        }
+    }
+    // SAFETY: the caller guarantees `len` bytes, and each arm's bounds are those that `ends` asks for.
+    unsafe {
+        match len {
+            8..=16 => ends::<8>(source, target, len),
+            17..=32 => ends::<16>(source, target, len),
+            33..=64 => ends::<32>(source, target, len),
+            65..=128 => ends::<64>(source, target, len),
+            _ => std::ptr::copy_nonoverlapping(source, target, len),
+        }
+    }
+}
+
 /// Copies `run` at each step of `walk`.
 ///
 /// # Safety
@@ -293,7 +368,7 @@ unsafe fn copy_walk(source: *const u8, target: *mut u8, run: Run, walk: &mut [St
     }
     for_each_run(run, walk, |from, to| {
         // SAFETY: `from` and `to` are steps of the walk, which the caller guarantees to be in bounds.
-        unsafe { std::ptr::copy_nonoverlapping(source.add(from), target.add(to), run.len) };
+        unsafe { copy_bytes(source.add(from), target.add(to), run.len) };
     });
 }
 

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use zarrs::storage::StoreKey;
 
 use super::stats::Counters;
-use crate::chunk::{Array, ShardIndex};
+use crate::chunk::{Array, Entry, ShardIndex};
 use crate::error::{Error, ErrorKind, Result};
 use crate::plan::Plan;
 use crate::store::Value;
@@ -86,6 +86,17 @@ impl Shards {
         }
         *state = State::Absent;
         Ok(None)
+    }
+
+    /// Tells the disk that a subchunk of a shard that is open will be read soon.
+    pub(super) fn hint(&self, number: u64, subchunk: u64) {
+        let Ok(slot) = self.slot(number) else { return };
+        let state = slot.state.lock().unwrap_or_else(PoisonError::into_inner);
+        if let State::Open(shard) = &*state
+            && let Ok(Entry::Bytes { start, len }) = shard.index.entry(subchunk)
+        {
+            shard.value.hint(start, len);
+        }
     }
 
     /// Counts one subchunk as read; closes the shard after its last.

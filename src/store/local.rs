@@ -56,6 +56,15 @@ pub(super) fn read_into(file: &File, offset: u64, target: &mut [u8]) -> Result<(
     read_exact_at(file, target, offset).map_err(read_error)
 }
 
+/// Has the system read bytes ahead into its page cache. It may decline.
+#[cfg(target_os = "linux")]
+pub(super) fn hint(file: &File, start: u64, len: u64) {
+    let _ = rustix::fs::fadvise(file, start, std::num::NonZeroU64::new(len), rustix::fs::Advice::WillNeed);
+}
+
+#[cfg(not(target_os = "linux"))]
+pub(super) fn hint(_: &File, _: u64, _: u64) {}
+
 #[cfg(unix)]
 fn read_exact_at(file: &File, target: &mut [u8], offset: u64) -> io::Result<()> {
     std::os::unix::fs::FileExt::read_exact_at(file, target, offset)

@@ -69,6 +69,15 @@ impl Source {
         }
     }
 
+    /// Says that the value of `key` will be read soon. Costs time only if that is wrong, and changes nothing else.
+    pub(crate) fn hint(&self, key: &StoreKey) {
+        if let Self::Local(directory) = self
+            && let Ok(Some((file, len))) = directory.open(key)
+        {
+            local::hint(&file, 0, len);
+        }
+    }
+
     /// Whether the store holds `key`.
     pub(crate) fn holds(&self, key: &StoreKey) -> Result<bool> {
         match self {
@@ -90,6 +99,13 @@ impl Value {
             },
         }
         .map_err(|error: Error| error.at_key(key.as_str()))
+    }
+
+    /// Says that the bytes `start..start + len` will be read soon.
+    pub(crate) fn hint(&self, start: u64, len: u64) {
+        if let Self::Local { file, .. } = self {
+            local::hint(file, start, len);
+        }
     }
 
     /// Length in bytes, where it is known without asking the store.

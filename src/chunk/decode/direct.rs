@@ -136,9 +136,9 @@ impl Direct {
             return Ok(Decoded::whole(Cow::Borrowed(decoded)));
         };
         match (wanted, self.granularity()) {
-            (Some(wanted), Granularity::Prefix(block)) => {
+            (Some(wanted), Granularity::Prefix(_)) => {
                 let end = wanted.last().map_or(0, |range| range.end);
-                if end.next_multiple_of(block) < self.decoded_len && zstd_prefix_is_sound(encoded, self.decoded_len) {
+                if end < self.decoded_len && zstd_prefix_is_sound(encoded, self.decoded_len) {
                     let DirectScratch { zstd, decoded, .. } = scratch;
                     let decoded = grow(decoded, end)?;
                     zstd_prefix(context(zstd), encoded, decoded)?;
