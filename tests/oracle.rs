@@ -10,7 +10,7 @@ use proptest::sample::select;
 use serde_json::{Value, json};
 use zarrow::zarrs::array::{ArrayBytes, ArrayToBytesCodecTraits, CodecOptions, FillValue, data_type};
 use zarrow::zarrs::storage::store::MemoryStore;
-use zarrow::{Array, ElementType, ReadOptions, ZarrFormat};
+use zarrow::{Array, ElementType, ReadOptions, Selections, ZarrFormat};
 
 use crate::common::cases::{self, Case, Contents, LONGEST, PATH};
 use crate::common::naive::{self, Padded};
@@ -83,6 +83,28 @@ proptest! {
     ) {
         let (store, padded) = case.write();
         check_everywhere(&store, &padded, case.element, &rows);
+    }
+}
+
+/// Streams of several frames or members are valid: parallel compressors write them, and other readers take them.
+#[test]
+fn streams_of_several_parts_read_as_one() {
+    for codec in [lib::gzip_codec(), json!({"name": "zstd", "configuration": {"level": 1, "checksum": false}})] {
+        let store = Arc::new(MemoryStore::new());
+        lib::counting_array(&store, "/a", &[400, 300], &[400, 300], &[lib::bytes_codec()]);
+        let stored = lib::get(&store, "a/c/0/0").to_vec();
+        let parts = stored.chunks(stored.len() / 3 + 1).map(|part| compress(part.to_vec(), &codec));
+        let chunk: Vec<u8> = parts.collect::<Vec<_>>().concat();
+        lib::counting_array(&store, "/a", &[400, 300], &[400, 300], &[lib::bytes_codec(), codec.clone()]);
+        lib::set(&store, "a/c/0/0", chunk);
+        let array = lib::open(&store, "/a").expect("array");
+        let padded = Padded { shape: vec![400, 300], item: 2, bytes: stored };
+        for spans in [vec![(0, 400, true), (0, 300, true)], vec![(3, 5, true), (1, 9, true)]] {
+            let bounds = |bound: fn(&naive::Span) -> u64| spans.iter().map(|s| bound(s) as i64).collect::<Vec<_>>();
+            let boxes = Selections::boxes(2, bounds(|span| span.0), bounds(|span| span.1)).expect("boxes");
+            let ragged = array.read(&boxes, &options(1)).unwrap_or_else(|error| panic!("{codec}: {error}"));
+            naive::check(ragged, ElementType::UInt16, &naive::gather(&padded, &[spans], 2));
+        }
     }
 }
 

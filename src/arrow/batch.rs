@@ -47,19 +47,19 @@ pub fn read_batch(arrays: &[(&str, &Array)], selections: &Selections, options: &
     let Some((first_name, first)) = arrays.first() else {
         return Err(Error::new(ErrorKind::Selection, "no arrays").expected("at least one"));
     };
-    for (name, array) in arrays {
-        let shared = selections.bounded_axes(array.shape().len()).max(1);
-        let leading = |array: &Array| array.shape().iter().take(shared).copied().collect::<Vec<_>>();
-        if leading(array) != leading(first) {
-            return Err(Error::new(
-                ErrorKind::Selection,
-                format!(
-                    "array '{name}' has shape {:?} and array '{first_name}' has {:?}",
-                    array.shape(),
-                    first.shape()
-                ),
-            )
-            .expected(format!("equal lengths on the first {shared} axes, which the selections bound")));
+    let bounded = selections.bounded_axes();
+    for (name, array) in &arrays[1..] {
+        let (shape, first) = (array.shape(), first.shape());
+        let agree = match bounded {
+            Some(axes) => shape.len() >= axes && first.len() >= axes && shape[..axes] == first[..axes],
+            None => shape == first,
+        };
+        if !agree {
+            let got = format!("array '{name}' has shape {shape:?} and array '{first_name}' has {first:?}");
+            return Err(Error::new(ErrorKind::Selection, got).expected(match bounded {
+                Some(axes) => format!("equal lengths on the first {axes} axes, which the selections bound"),
+                None => "equal shapes, because a selection has an Ellipsis".to_owned(),
+            }));
         }
     }
     let columns: Vec<&Array> = arrays.iter().map(|(_, array)| *array).collect();

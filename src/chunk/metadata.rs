@@ -68,8 +68,13 @@ pub(super) fn open(source: &Source, path: &str, format: Option<ZarrFormat>) -> R
 }
 
 fn parse<T: serde::de::DeserializeOwned>(document: &[u8]) -> Result<T> {
-    serde_json::from_slice(document)
-        .map_err(|source| Error::new(ErrorKind::Metadata, "no valid array metadata").source(source))
+    serde_json::from_slice(document).map_err(|source| invalid_document().source(source))
+}
+
+fn invalid_document() -> Error {
+    Error::new(ErrorKind::Metadata, "no valid array metadata")
+        .expected("a metadata document by the Zarr specification")
+        .remedy("The document is damaged or was written by something else; write it again.")
 }
 
 fn parse_v2(document: &[u8]) -> Result<ArrayMetadataV2> {
@@ -93,32 +98,38 @@ fn parse_v2(document: &[u8]) -> Result<ArrayMetadataV2> {
 }
 
 fn from_value<T: serde::de::DeserializeOwned>(value: serde_json::Value) -> Result<T> {
-    serde_json::from_value(value)
-        .map_err(|source| Error::new(ErrorKind::Metadata, "no valid array metadata").source(source))
+    serde_json::from_value(value).map_err(|source| invalid_document().source(source))
 }
 
 fn parse_v3(document: &[u8]) -> Result<ArrayMetadataV3> {
-    let value: serde_json::Value = parse(document)?;
+    let mut value: serde_json::Value = parse(document)?;
     if value.get("node_type").and_then(serde_json::Value::as_str) == Some("group") {
         return Err(Error::new(ErrorKind::NotFound, "a group")
             .expected("an array")
             .remedy("Name the array in the group with `path`."));
     }
     // Named one by one, because the error for the whole document does not name the field.
+    for field in ["shape", "data_type", "chunk_grid", "chunk_key_encoding", "fill_value", "codecs"] {
+        if value.get(field).is_none() {
+            return Err(Error::new(ErrorKind::Metadata, format!("array metadata without '{field}'"))
+                .expected("all fields that the Zarr specification requires"));
+        }
+    }
     for field in ["data_type", "chunk_grid", "chunk_key_encoding"] {
-        let Some(value) = value.get(field) else { continue };
-        serde_json::from_value::<MetadataV3>(value.clone()).map_err(|source| {
-            Error::new(ErrorKind::Metadata, format!("no valid array metadata: '{field}' is {value}")).source(source)
+        serde_json::from_value::<MetadataV3>(value[field].clone()).map_err(|source| {
+            Error::new(ErrorKind::Metadata, format!("'{field}' is {}", value[field]))
+                .source(source)
+                .expected("a name, or a name and a configuration")
         })?;
     }
-    let mut metadata: ArrayMetadataV3 = from_value(value)?;
+    if value["shape"].as_array().is_some_and(Vec::is_empty) {
+        remove_transposes(&mut value["codecs"]);
+    }
+    check_codec_order(&value["codecs"])?;
+    let metadata: ArrayMetadataV3 = from_value(value)?;
     if let Some((name, _)) = metadata.additional_fields.iter().find(|(_, field)| field.must_understand()) {
         return Err(Error::new(ErrorKind::Unsupported, format!("the metadata has an extension '{name}'"))
             .expected("only extensions with \"must_understand\": false"));
-    }
-    if metadata.shape.is_empty() {
-        // A transpose of no axes does nothing.
-        metadata.codecs.retain(|codec| codec.name() != "transpose");
     }
     Ok(metadata)
 }
@@ -138,7 +149,6 @@ fn create(path: &str, metadata: ArrayMetadata) -> Result<Array<()>> {
             return Err(Error::new(ErrorKind::Unsupported, format!("chunk grid '{}'", v3.chunk_grid.name()))
                 .expected("the regular chunk grid"));
         }
-        check_codec_order(&v3.codecs)?;
     }
     let data_type = match &metadata {
         ArrayMetadata::V2(v2) => DataType::from_metadata(&v2.dtype),
@@ -154,11 +164,33 @@ fn create(path: &str, metadata: ArrayMetadata) -> Result<Array<()>> {
         .map_err(create_error)
 }
 
-/// Checks that codecs stand in the order that the specification asks for: zarrs sorts them silently.
-fn check_codec_order(codecs: &[MetadataV3]) -> Result<()> {
-    let mut stage = 0;
+/// Removes transposes, which do nothing to no axes, also from inside shards.
+fn remove_transposes(codecs: &mut serde_json::Value) {
+    let Some(codecs) = codecs.as_array_mut() else { return };
+    codecs.retain(|codec| codec_name(codec) != Some("transpose"));
     for codec in codecs {
-        let next = match catch_unwind(AssertUnwindSafe(|| Codec::from_metadata(codec))) {
+        if let Some(inner) = codec.pointer_mut("/configuration/codecs") {
+            remove_transposes(inner);
+        }
+    }
+}
+
+fn codec_name(codec: &serde_json::Value) -> Option<&str> {
+    codec.as_str().or_else(|| codec.get("name")?.as_str())
+}
+
+/// Checks that codecs stand in the order that the specification asks for, also inside shards: zarrs sorts them
+/// silently.
+fn check_codec_order(codecs: &serde_json::Value) -> Result<()> {
+    let mut stage = 0;
+    for codec in codecs.as_array().into_iter().flatten() {
+        for inner in ["/configuration/codecs", "/configuration/index_codecs"] {
+            if let Some(inner) = codec.pointer(inner) {
+                check_codec_order(inner)?;
+            }
+        }
+        let Ok(metadata) = serde_json::from_value::<MetadataV3>(codec.clone()) else { return Ok(()) };
+        let next = match catch_unwind(AssertUnwindSafe(|| Codec::from_metadata(&metadata))) {
             Ok(Ok(Codec::ArrayToArray(_))) => 0,
             Ok(Ok(Codec::ArrayToBytes(_))) => 1,
             Ok(Ok(Codec::BytesToBytes(_))) => 2,
@@ -166,7 +198,7 @@ fn check_codec_order(codecs: &[MetadataV3]) -> Result<()> {
             _ => return Ok(()),
         };
         if next < stage {
-            return Err(Error::new(ErrorKind::Metadata, format!("codec '{}' stands too late", codec.name()))
+            return Err(Error::new(ErrorKind::Metadata, format!("codec '{}' stands too late", metadata.name()))
                 .expected("array to array codecs first, then one array to bytes codec, then bytes to bytes codecs"));
         }
         stage = next;
@@ -187,14 +219,14 @@ fn create_error(source: ArrayCreateError) -> Error {
         ArrayCreateError::UnsupportedZarrV2Array(_) => ErrorKind::Unsupported,
         _ => ErrorKind::Metadata,
     };
-    let error = Error::new(
-        kind,
-        match kind {
-            ErrorKind::Unsupported => "the array uses something that this release of zarrow does not read",
-            _ => "the array's metadata is not valid",
-        },
-    );
-    error.source(source)
+    match kind {
+        ErrorKind::Unsupported => Error::new(kind, "the array uses something that this release does not read")
+            .source(source)
+            .remedy("Read it with zarr-python, and write it again with other codecs."),
+        _ => Error::new(kind, "the array's metadata is not valid")
+            .source(source)
+            .expected("metadata by the Zarr specification"),
+    }
 }
 
 /// How an array is cut into pieces that decode alone.
@@ -247,8 +279,6 @@ pub(super) fn geometry(array: &Array<()>, element: ElementType) -> Result<Geomet
         .zip(&read_chunk)
         .filter_map(|(chunk, read_chunk)| NonZeroU64::new(chunk.get() / read_chunk.get()))
         .collect::<Vec<_>>();
-    check_codec_order(&configuration.codecs)?;
-    check_codec_order(&configuration.index_codecs)?;
     let plugin = |source: PluginCreateError| invalid("the sharding codec's inner codecs".into()).source(source);
     let inner = CodecChain::from_metadata(&configuration.codecs).map_err(plugin)?;
     let index = CodecChain::from_metadata(&configuration.index_codecs).map_err(plugin)?;

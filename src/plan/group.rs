@@ -30,7 +30,8 @@ impl Groups {
     }
 
     fn by_counting(selections: &BoundSelections, grid: &Grid, pieces: usize) -> Result<Self> {
-        let mut next = vec![0_usize; grid.keys() as usize];
+        let mut next = reserve(grid.keys() as usize)?;
+        next.resize(grid.keys() as usize, 0_usize);
         for_each_piece(selections, grid, |key, _| next[key as usize] += 1);
         let mut chunks = Vec::new();
         let mut offsets = vec![0];
@@ -151,7 +152,7 @@ fn for_each_piece(selections: &BoundSelections, grid: &Grid, mut visit: impl FnM
 fn reserve<T>(len: usize) -> Result<Vec<T>> {
     let mut vec = Vec::new();
     vec.try_reserve_exact(len).map_err(|source| {
-        Error::new(ErrorKind::Allocation, format!("a plan of {len} pieces"))
+        Error::new(ErrorKind::Allocation, format!("a plan of {len} entries"))
             .source(source)
             .remedy("Read fewer or smaller selections at a time.")
     })?;

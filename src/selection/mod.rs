@@ -93,14 +93,12 @@ impl Selections {
         self.rows == 0
     }
 
-    /// Leading axes on which the selections have bounds of their own, in an array of `ndim` axes.
-    pub(crate) fn bounded_axes(&self, ndim: usize) -> usize {
+    /// Leading axes on which the selections have bounds of their own; `None` if that depends on the rank of the array.
+    pub(crate) fn bounded_axes(&self) -> Option<usize> {
         match &self.form {
-            Form::Boxes { axes, .. } => *axes,
-            Form::Items { items, offsets } => {
-                let longest = offsets.windows(2).map(|w| w[1] - w[0]).max().unwrap_or(0);
-                if items.contains(&Item::Ellipsis) { ndim } else { longest }
-            }
+            Form::Boxes { axes, .. } => Some(*axes),
+            Form::Items { items, .. } if items.contains(&Item::Ellipsis) => None,
+            Form::Items { offsets, .. } => offsets.windows(2).map(|w| w[1] - w[0]).max().or(Some(0)),
         }
     }
 

@@ -3,6 +3,7 @@
 mod local;
 
 use std::fs::File;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -156,11 +157,13 @@ impl Value {
             },
             Self::Storage(storage) => {
                 let range = if from_end { ByteRange::Suffix(len) } else { ByteRange::FromStart(0, Some(len)) };
-                match storage.get_partial(key, range) {
-                    Ok(Some(bytes)) if bytes.len() as u64 == len => Ok(Some(Encoded::Shared(bytes))),
-                    Ok(Some(bytes)) => Err(short(bytes.len() as u64, len)),
-                    Ok(None) => Ok(None),
-                    Err(source) => Err(store_error(source)),
+                // Some stores of zarrs panic on a suffix that is longer than the value.
+                match catch_unwind(AssertUnwindSafe(|| storage.get_partial(key, range))) {
+                    Ok(Ok(Some(bytes))) if bytes.len() as u64 == len => Ok(Some(Encoded::Shared(bytes))),
+                    Ok(Ok(Some(bytes))) => Err(short(bytes.len() as u64, len)),
+                    Ok(Ok(None)) => Ok(None),
+                    Ok(Err(source)) => Err(store_error(source)),
+                    Err(_) => Err(too_short(len)),
                 }
             }
         }
@@ -179,7 +182,7 @@ impl Value {
         len: u64,
         scratch: &'a mut Vec<u8>,
     ) -> Result<Encoded<'a>> {
-        let end = start.checked_add(len).ok_or_else(|| short(u64::MAX, u64::MAX).at_key(key.as_str()))?;
+        let end = start.checked_add(len).ok_or_else(|| too_short(start).at_key(key.as_str()))?;
         match self {
             Self::Local { file, len: size } => {
                 if end > *size {
@@ -208,7 +211,9 @@ pub(crate) fn grow(scratch: &mut Vec<u8>, len: usize) -> Result<&mut [u8]> {
         // Dropped first, so that the old contents are not copied into the larger buffer.
         *scratch = Vec::new();
         scratch.try_reserve_exact(len).map_err(|source| {
-            Error::new(ErrorKind::Allocation, format!("no memory for {len} bytes of a chunk")).source(source)
+            Error::new(ErrorKind::Allocation, format!("no memory for {len} bytes of a chunk"))
+                .source(source)
+                .remedy("Read with fewer threads, or on a machine with more memory.")
         })?;
         scratch.resize(len, 0);
     }
@@ -216,19 +221,26 @@ pub(crate) fn grow(scratch: &mut Vec<u8>, len: usize) -> Result<&mut [u8]> {
 }
 
 fn short(got: u64, expected: u64) -> Error {
-    Error::new(ErrorKind::Decode, format!("the value has {got} bytes"))
+    truncated(format!("the value has {got} bytes"))
         .expected(format!("at least {expected}, by the metadata or the shard index"))
-        .remedy("The value is truncated or its shard index is corrupt; write it again.")
+}
+
+fn too_short(expected: u64) -> Error {
+    truncated("the value is too short".to_owned()).expected(format!("at least {expected} bytes"))
+}
+
+fn truncated(got: String) -> Error {
+    Error::new(ErrorKind::Decode, got).remedy("The value is truncated or its shard index is corrupt; write it again.")
 }
 
 /// Translates a failure of a `zarrs` store.
 fn store_error(source: StorageError) -> Error {
     if matches!(source, StorageError::InvalidByteRangeError(_)) {
-        return Error::new(ErrorKind::Decode, "the value ends before the bytes that are read")
-            .source(source)
-            .remedy("The value is truncated or its shard index is corrupt; write it again.");
+        return truncated("the value ends before the bytes that are read".to_owned()).source(source);
     }
-    Error::new(ErrorKind::Store, "the store failed to read").source(source)
+    Error::new(ErrorKind::Store, "the store failed to read")
+        .source(source)
+        .remedy("See that the store can be reached and read, then read again.")
 }
 
 /// A local directory that holds an array.

@@ -1,8 +1,10 @@
 //! The direct path: at most one compressor and checksums, decompressed by one call into its place.
 
 use std::borrow::Cow;
+use std::io::Read;
 use std::ops::Range;
 
+use flate2::read::MultiGzDecoder;
 use libdeflater::Decompressor;
 use zarrs::array::CodecChain;
 use zarrs::array::codec::api::{CodecMetadataOptions, CodecTraits};
@@ -223,13 +225,17 @@ fn decompress(compressor: Compressor, encoded: &[u8], target: &mut [u8], scratch
         Compressor::Zstd => context(&mut scratch.zstd)
             .decompress(target, encoded)
             .map_err(|code| reason(zstd_safe::get_error_name(code)))?,
-        Compressor::Gzip | Compressor::Zlib => {
+        Compressor::Gzip => {
             let deflate = scratch.deflate.get_or_insert_with(Decompressor::new);
-            let outcome = match compressor {
-                Compressor::Gzip => deflate.gzip_decompress(encoded, target),
-                _ => deflate.zlib_decompress(encoded, target),
-            };
-            outcome.map_err(|source| corrupt().source(source))?
+            match deflate.gzip_decompress(encoded, target) {
+                Ok(decoded) if decoded == len => decoded,
+                // Only the first member of several, which are valid gzip too.
+                _ => gzip_members(encoded, target).map_err(|source| corrupt().source(source))?,
+            }
+        }
+        Compressor::Zlib => {
+            let deflate = scratch.deflate.get_or_insert_with(Decompressor::new);
+            deflate.zlib_decompress(encoded, target).map_err(|source| corrupt().source(source))?
         }
         Compressor::Blosc => {
             let blosc = Blosc::new(encoded).ok_or_else(lying_header)?;
@@ -243,6 +249,20 @@ fn decompress(compressor: Compressor, encoded: &[u8], target: &mut [u8], scratch
         return Err(wrong_length(decoded, len));
     }
     Ok(())
+}
+
+/// Decompresses a gzip file of any number of members, and returns the decoded length, or more than `target` has where
+/// it does not fit.
+fn gzip_members(encoded: &[u8], target: &mut [u8]) -> std::io::Result<usize> {
+    let mut decoder = MultiGzDecoder::new(encoded);
+    let mut len = 0;
+    while len < target.len() {
+        match decoder.read(&mut target[len..])? {
+            0 => return Ok(len),
+            read => len += read,
+        }
+    }
+    Ok(len + decoder.read(&mut [0])?)
 }
 
 /// Decompresses the first bytes of a zstd stream, as many as `target` has.
@@ -319,6 +339,12 @@ fn configuration(codec: &dyn CodecTraits) -> Option<Configuration> {
 fn transpose_order(codec: &TransposeCodec) -> Option<Vec<usize>> {
     let order = configuration(codec)?.get("order")?.as_array()?.clone();
     order.iter().map(|axis| axis.as_u64().map(|axis| axis as usize)).collect()
+}
+
+/// Whether numbers are stored as bytes without saying in which order.
+pub(super) fn lacks_byte_order(codecs: &CodecChain) -> bool {
+    let bytes = codecs.array_to_bytes_codec().as_any().downcast_ref::<BytesCodec>();
+    bytes.is_some_and(|bytes| configuration(bytes).is_none_or(|bytes| bytes.get("endian").is_none()))
 }
 
 /// The length of the numbers whose bytes have to be reversed, 1 if none have to; `None` if the codec does not say.
