@@ -38,7 +38,10 @@ impl Sharding {
     pub(super) fn new(codecs: CodecChain, location: ShardingIndexLocation, in_shard: &[NonZeroU64]) -> Result<Self> {
         let mut shape = in_shard.to_vec();
         shape.extend(NonZeroU64::new(2));
-        let invalid = |what: &str| Error::new(ErrorKind::Metadata, what.to_owned());
+        let invalid = |what: &str| {
+            Error::new(ErrorKind::Metadata, what.to_owned())
+                .expected("a shard index that can be read by the Zarr specification of sharding")
+        };
         let decoded = shape.iter().try_fold(8_u64, |bytes, n| bytes.checked_mul(n.get()));
         if decoded.is_none_or(|bytes| bytes > isize::MAX as u64) {
             return Err(invalid("a shard index of more than 2^63 bytes"));

@@ -202,6 +202,20 @@ impl Value {
     }
 }
 
+/// An empty buffer with room for `len` bytes.
+///
+/// # Errors
+/// [`ErrorKind::Allocation`] if there is no memory for them.
+pub(crate) fn reserve(len: usize) -> Result<Vec<u8>> {
+    let mut buffer = Vec::new();
+    buffer.try_reserve_exact(len).map_err(|source| {
+        Error::new(ErrorKind::Allocation, format!("no memory for {len} bytes of a chunk"))
+            .source(source)
+            .remedy("Read with fewer threads, or on a machine with more memory.")
+    })?;
+    Ok(buffer)
+}
+
 /// The first `len` bytes of a scratch buffer, which grows as needed and never shrinks.
 ///
 /// # Errors
@@ -210,11 +224,7 @@ pub(crate) fn grow(scratch: &mut Vec<u8>, len: usize) -> Result<&mut [u8]> {
     if scratch.len() < len {
         // Dropped first, so that the old contents are not copied into the larger buffer.
         *scratch = Vec::new();
-        scratch.try_reserve_exact(len).map_err(|source| {
-            Error::new(ErrorKind::Allocation, format!("no memory for {len} bytes of a chunk"))
-                .source(source)
-                .remedy("Read with fewer threads, or on a machine with more memory.")
-        })?;
+        *scratch = reserve(len)?;
         scratch.resize(len, 0);
     }
     Ok(&mut scratch[..len])

@@ -9,6 +9,10 @@ use zarrs::array::{Array, ArrayToBytesCodecTraits, CodecChain, CodecOptions, Dat
 
 use super::{corrupt, wrong_length};
 use crate::error::Result;
+use crate::store::reserve;
+
+/// From this length on, it is checked that there is memory for a read chunk.
+const HUGE: usize = 1 << 30;
 
 pub(super) struct Chain {
     codecs: Arc<CodecChain>,
@@ -32,6 +36,10 @@ impl Chain {
 
     /// Decodes one read chunk of `decoded_len` bytes, in C order.
     pub(super) fn decode<'a>(&self, encoded: &'a [u8], decoded_len: usize) -> Result<Cow<'a, [u8]>> {
+        if decoded_len >= HUGE {
+            // Some codecs allocate by the metadata's word alone; one that no machine can hold ends here.
+            reserve(decoded_len)?;
+        }
         // A codec that panics on corrupt bytes must not take the caller down.
         let decoded = catch_unwind(AssertUnwindSafe(|| {
             self.codecs.decode(Cow::Borrowed(encoded), &self.shape, &self.data_type, &self.fill_value, &self.options)
