@@ -16,13 +16,14 @@ export PIP_ROOT_USER_ACTION := ignore
 
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help demo test test-rust test-python lint lint-source lint-build fmt clean develop release cargo
+.PHONY: help demo test test-rust test-python lint lint-source lint-build fmt bench bench-quick clean develop release cargo
 
 help:
 	@echo 'make demo   build in release mode and run examples/quickstart.py'
 	@echo 'make test   all tests, of Rust and of Python'
 	@echo 'make lint   rustfmt, clippy, ruff, mypy and stubtest'
 	@echo 'make fmt    format all code'
+	@echo 'make bench  compare with other readers, in a folder outside the checkout; bench-quick: on less data'
 	@echo 'make clean  remove .venv, the local build and all caches'
 
 demo: release $(VENV)/.demo
@@ -42,7 +43,7 @@ lint-source: $(VENV)/.lint | cargo
 	cargo fmt --all --check
 	$(PY) -m ruff check
 	$(PY) -m ruff format --check
-	$(PY) -m mypy python/zarrow examples
+	$(PY) -m mypy python/zarrow examples benches
 
 # Clippy gets the variables that maturin gives to cargo: with others, pyo3 and all that stands on it
 # would be compiled again, here and in the next build.
@@ -59,6 +60,13 @@ fmt: $(VENV)/.lint | cargo
 	cargo fmt --all
 	$(PY) -m ruff check --fix
 	$(PY) -m ruff format
+
+# ARGS chooses: make bench ARGS='W3 W4 --methods zarrow,tensorstore', or ARGS=--help. See benches/compare/README.md.
+bench: $(VENV)/.build | cargo
+	$(PY) -m benches.compare $(ARGS)
+
+bench-quick: $(VENV)/.build | cargo
+	$(PY) -m benches.compare --scale quick $(ARGS)
 
 # The extension module, in the profile of `cargo test`.
 develop: $(VENV)/.build | cargo
@@ -91,5 +99,5 @@ cargo:
 
 clean:
 	rm -rf $(VENV) target dist python/zarrow/*.so .pytest_cache .mypy_cache .ruff_cache
-	find python tests examples \( -name __pycache__ -o -name .hypothesis \) -prune -exec rm -rf {} +
+	find python tests examples benches \( -name __pycache__ -o -name .hypothesis \) -prune -exec rm -rf {} +
 	rm -f quickstart.png

@@ -186,7 +186,6 @@ fn impossible_metadata() {
         (Metadata, "/codecs", json!([transpose(&[0]), bytes_codec()])),
         (Metadata, "/codecs", json!([transpose(&[2, 1, 0]), bytes_codec()])),
         (Metadata, "/codecs", json!([bytes_codec(), {"name": "gzip", "configuration": {"level": 99}}])),
-        (Metadata, "/codecs", json!([{"name": "bytes"}])),
         (Metadata, &format!("{codec}/chunk_shape"), json!([4, 8])),
         (Metadata, &format!("{codec}/chunk_shape"), json!([3])),
         (Metadata, &format!("{codec}/chunk_shape"), json!([3, 4, 1])),
@@ -484,5 +483,27 @@ fn arrays_of_no_axis() {
             let error = array.plan(&selections.expect("selections")).expect_err("there is no axis");
             assert_error(&error, ErrorKind::Selection);
         }
+    }
+}
+
+/// Others read bytes without a byte order as little-endian, behind any codec and inside shards.
+#[test]
+fn bytes_without_a_byte_order_are_little_endian() {
+    let bytes = json!({"name": "bytes"});
+    let bz2 = json!({"name": "numcodecs.bz2", "configuration": {"level": 1}});
+    let written = [bytes_codec(), gzip_codec()];
+    for (with, without) in [
+        (vec![bytes_codec()], vec![bytes.clone()]),
+        (vec![bytes_codec(), bz2.clone()], vec![bytes.clone(), bz2]),
+        (vec![sharding_codec(&[3, 4], &written, "end")], vec![sharding_codec(&[3, 4], &[bytes, gzip_codec()], "end")]),
+    ] {
+        let store = Arc::new(MemoryStore::new());
+        lib::counting_array(&store, "/a", &[12, 8], &[6, 8], &with);
+        let expected = read(&lib::open(&store, "/a").expect("array")).expect("values");
+        let mut document: Value = serde_json::from_slice(&lib::get(&store, "a/zarr.json")).expect("JSON");
+        document["codecs"] = json!(without);
+        lib::set(&store, "a/zarr.json", document.to_string());
+        let got = read(&lib::open(&store, "/a").expect("array")).expect("values");
+        assert_eq!(got.values(), expected.values());
     }
 }

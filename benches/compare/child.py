@@ -29,7 +29,7 @@ def main(arguments: list[str]) -> None:
     try:
         case = Case(**json.loads(described))
         method = METHODS[name]
-        assert method.start is not None, "the limit is another program"  # noqa: S101
+        assert method.start is not None, "the limit is another program"
         reader = method.start(case, int(threads))
         answer({"ready": True, "share": case.count / max(1, case.all_count)})
         for line in sys.stdin:

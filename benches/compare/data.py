@@ -6,12 +6,15 @@ import shutil
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import zarr
 from numcodecs import Blosc
-from numpy.typing import NDArray
+from zarr.codecs import ZstdCodec
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 REVISION = "1"  # changes with what is written, so that older data are made again
 
@@ -49,9 +52,9 @@ def ensure(name: str, folder: Path, factor: float) -> Path:
     return target
 
 
-def zstd() -> Any:
+def zstd() -> ZstdCodec:
     """Give the compressor that zarr-python takes by default."""
-    return zarr.codecs.ZstdCodec(level=0)
+    return ZstdCodec(level=0)
 
 
 def noise(factor: float) -> NDArray[np.float64]:
@@ -70,27 +73,28 @@ def signal(factor: float) -> NDArray[np.float32]:
     return np.rint(samples, out=samples)
 
 
-def picture(rows: slice, side: int) -> NDArray[np.uint16]:
+def picture(start: int, rows: int, width: int) -> NDArray[np.uint16]:
     """Give some rows of a microscope's image: uneven light, blobs in rows, noise."""
-    y = np.arange(rows.start, min(rows.stop, side), dtype=np.float32)[:, None]
-    x = np.arange(side, dtype=np.float32)[None, :]
-    rng = np.random.default_rng((13, rows.start))
+    y = np.arange(start, start + rows, dtype=np.float32)[:, None]
+    x = np.arange(width, dtype=np.float32)[None, :]
+    rng = np.random.default_rng((13, start))
     light = 700 + 300 * np.cos(y / 2_900) * np.cos(x / 3_700 - 1)
     blobs = 260 * np.exp(-3 * (np.sin(y / 60 + np.sin(x / 500)) ** 2 + np.cos(x / 75) ** 2))
-    grain = 12 * rng.standard_normal((len(y), side), dtype=np.float32)
-    return (light + blobs + grain).clip(0, 65_535).astype(np.uint16)
+    grain = 12 * rng.standard_normal((rows, width), dtype=np.float32)
+    pixels: NDArray[np.uint16] = (light + blobs + grain).clip(0, 65_535).astype(np.uint16)
+    return pixels
 
 
 @dataset
 def line(folder: Path, factor: float) -> None:
     """W1b: chunks as zarr-python chose them by default for this array."""
-    zarr.create_array(folder / "a.zarr", data=noise(factor), chunks=195_313, compressors=zstd())
+    zarr.create_array(folder / "a.zarr", data=noise(factor), chunks=(195_313,), compressors=zstd())
 
 
 @dataset
 def ranges(folder: Path, factor: float) -> None:
     """W2, W8, W9."""
-    zarr.create_array(folder / "a.zarr", data=noise(factor), chunks=100_000, compressors=zstd())
+    zarr.create_array(folder / "a.zarr", data=noise(factor), chunks=(100_000,), compressors=zstd())
 
 
 @dataset
@@ -101,7 +105,7 @@ def image(folder: Path, factor: float) -> None:
         folder / "a.zarr", shape=(side, side), dtype="u2", chunks=(512, 512), compressors=zstd()
     )
     for start in range(0, side, 2_048):
-        z[start : start + 2_048] = picture(slice(start, start + 2_048), side)
+        z[start : start + 2_048] = picture(start, min(2_048, side - start), side)
 
 
 @dataset
@@ -149,7 +153,7 @@ def trace_blosc(folder: Path, factor: float) -> None:
     zarr.create_array(
         folder / "a.zarr",
         data=signal(factor),
-        chunks=1_000_000,
+        chunks=(1_000_000,),
         zarr_format=2,
         compressors=Blosc("lz4", clevel=5, shuffle=Blosc.SHUFFLE),
     )
@@ -160,14 +164,14 @@ def trace_raw(folder: Path, factor: float) -> None:
     """W7: the same samples as they are, and in a file for NumPy."""
     samples = signal(factor)
     np.save(folder / "a.npy", samples)
-    zarr.create_array(folder / "a.zarr", data=samples, chunks=1_000_000, compressors=None)
+    zarr.create_array(folder / "a.zarr", data=samples, chunks=(1_000_000,), compressors=None)
 
 
 @dataset
 def image_raw(folder: Path, factor: float) -> None:
     """W7: an image as it is, and in a file for NumPy."""
     side = int(10_000 * factor**0.5)
-    pixels = picture(slice(0, side), side)
+    pixels = picture(0, side, side)
     np.save(folder / "a.npy", pixels)
     zarr.create_array(folder / "a.zarr", data=pixels, chunks=(1_024, 1_024), compressors=None)
 
@@ -183,7 +187,7 @@ def volume(folder: Path, factor: float) -> None:
         chunks=(4, 4, 32, 32),
         compressors=zstd(),
     )
-    slab = picture(slice(0, 32 * 256), 256).reshape(32, 256, 256)
+    slab = picture(0, 32 * 256, 256).reshape(32, 256, 256)
     rng = np.random.default_rng(15)
     for start in range(0, times, 4):
         shape = (min(4, times - start), *slab.shape)
@@ -201,5 +205,5 @@ def shards(folder: Path, factor: float) -> None:
     shard = hot_shard(factor)
     data = np.random.default_rng(16).standard_normal(3 * shard, dtype=np.float32)
     zarr.create_array(
-        folder / "a.zarr", data=data, chunks=HOT_CHUNK, shards=shard, compressors=zstd()
+        folder / "a.zarr", data=data, chunks=(HOT_CHUNK,), shards=(shard,), compressors=zstd()
     )

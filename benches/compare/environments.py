@@ -47,7 +47,7 @@ class Environment:
 
 
 def prepare(*, build: bool) -> None:
-    """Make the environments that are not there yet, build zarrow and the limit, note what is there."""
+    """Make the environments, build zarrow and the limit, and note what is there."""
     bench_dir().mkdir(parents=True, exist_ok=True)
     found = []
     for peers in PEER_SETS:

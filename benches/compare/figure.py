@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from . import report
+from . import results as found
 
 
 def draw(results: dict[str, Any], path: Path) -> None:
@@ -18,27 +18,27 @@ def draw(results: dict[str, Any], path: Path) -> None:
     entries = [
         entry
         for entry in results["workloads"]
-        if report.limit(entry) and report.named(entry, "zarrow")["median"]
+        if found.limit(entry) and found.named(entry, "zarrow")["median"]
     ]
     if not entries:
         return
     mpl.use("agg")
     ink, grey, ours, theirs = "#26303d", "#c3c9d1", "#e4572e", "#2e6fb7"
-    style = {"font.size": 9.5, "text.color": ink, "axes.edgecolor": grey, "ytick.color": ink}
+    style: Any = {"font.size": 9.5, "text.color": ink, "axes.edgecolor": grey, "ytick.color": ink}
     with mpl.rc_context(style | {"xtick.color": ink, "axes.labelcolor": ink}):
         canvas, axes = plt.subplots(figsize=(8.6, 1.5 + 0.36 * len(entries)), layout="constrained")
         for place, entry in enumerate(entries):
-            least = report.limit(entry)
+            least = found.limit(entry)
             assert least is not None
             times = [
                 row["median"] / least
                 for row in entry["outcomes"]
                 if row["kind"] == "peer" and row["median"] and row["equal"]
             ]
-            own = report.named(entry, "zarrow")["median"] / least
+            own = found.named(entry, "zarrow")["median"] / least
             axes.plot([min([own, *times]), max([own, *times])], [place] * 2, color=grey, lw=1)
             axes.plot(times, [place] * len(times), "o", color=grey, ms=4.5, label="other readers")
-            best = report.best_peer(entry)
+            best = found.best_peer(entry)
             if best["median"]:
                 axes.plot(best["median"] / least, place, "o", color=theirs, ms=7, label="fastest")
                 axes.annotate(
@@ -60,12 +60,12 @@ def draw(results: dict[str, Any], path: Path) -> None:
         axes.tick_params(axis="y", length=0)
         axes.spines[["top", "right", "left"]].set_visible(False)
         axes.set_xlabel("time relative to decoding each touched chunk once and placing each piece")
-        found = dict(zip(*reversed(axes.get_legend_handles_labels()), strict=True))
+        shown = dict(zip(*reversed(axes.get_legend_handles_labels()), strict=True))
         order = ["zarrow", "fastest", "other readers"]
         labels = {"fastest": "fastest other reader (its name at the right)"}
-        names = [name for name in order if name in found]
+        names = [name for name in order if name in shown]
         canvas.legend(
-            [found[name] for name in names],
+            [shown[name] for name in names],
             [labels.get(name, name) for name in names],
             loc="outside upper left",
             ncols=3,

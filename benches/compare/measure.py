@@ -7,16 +7,20 @@ import json
 import statistics
 import subprocess
 import tempfile
-from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from .environments import Environment, limit_program
-from .methods import Method
-from .options import Options
 from .processes import MethodError, Process
 from .workloads import SAMPLE, Case
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from .methods import Method
+    from .options import Options
 
 SETUP_SECONDS = 120.0
 STARTED_TOGETHER = 4

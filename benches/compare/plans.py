@@ -5,13 +5,15 @@ from __future__ import annotations
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import zarr
-from numpy.typing import NDArray
 
-from .workloads import Case, Ints
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from .workloads import Case, Ints
 
 REVISION = "1"
 GAP = 16_384  # uncompressed bytes that lie closer than this are read together
@@ -173,7 +175,7 @@ def codec_of(array: Any) -> int:
 def chunk_name(array: Any, key: Ints) -> str:
     """Name of the file of a chunk or shard, in the default encodings of both formats."""
     if array.metadata.zarr_format == 2:
-        return array.metadata.dimension_separator.join(map(str, key.tolist()))
+        return str(array.metadata.dimension_separator).join(map(str, key.tolist()))
     return "/".join(["c", *map(str, key.tolist())])
 
 

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from . import environments, figure, plans, report, selections, workloads
+from . import environments, figure, plans, report, results, selections, workloads
 from .measure import Outcome, measure
 from .methods import METHODS, Facts, Method
 from .options import Options, affinity, parse
-from .workloads import Case, Workload
+
+if TYPE_CHECKING:
+    from .workloads import Case, Workload
 
 
 def main() -> int:
@@ -23,18 +26,18 @@ def main() -> int:
         print("Methods:", *(f"  {each.name}" for each in methods), sep="\n")
         return 0
     found = environments.load()
-    results = report.begin(options, found)
+    findings = results.begin(options, found)
     failures: list[str] = []
     for workload in chosen:
         case = workloads.ensure(workload, options.folder, options.scale.factor)
         outcomes = compare(workload, case, methods, found, options)
-        entry = report.entry(case, outcomes)
-        results["workloads"].append(entry)
+        entry = results.entry(case, outcomes)
+        findings["workloads"].append(entry)
         print(f"\n{report.section(entry)}", flush=True)
-        report.save(results, options.output)  # after each: a run that is stopped leaves the rest
+        report.save(findings, options.output)  # after each: a run that is stopped leaves the rest
         failures += wrong(workload, outcomes)
-    print(f"\n{report.overview(results)}\n")
-    figure.draw(results, options.figure)
+    print(f"\n{report.overview(findings)}\n")
+    figure.draw(findings, options.figure)
     print(f"Written: {options.output / 'results.md'}, results.json, {options.figure}")
     for failure in failures:
         print(f"\nWRONG: {failure}", file=sys.stderr)
@@ -75,7 +78,7 @@ def warm(case: Case) -> None:
 def wrong(workload: Workload, outcomes: list[Outcome]) -> list[str]:
     """Say what must not be: results that differ from NumPy's, and errors of zarrow or the limit."""
     return [
-        f"{workload.name}, {outcome.method}: {outcome.note or 'the result is not equal to NumPy’s'}"
+        f"{workload.name}, {outcome.method}: {outcome.note or 'not equal to the result of NumPy'}"
         for outcome in outcomes
         if outcome.equal is False or (outcome.kind != "peer" and outcome.note)
     ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import zarr
@@ -10,35 +10,38 @@ import zarr
 from .data import hot_shard
 from .workloads import Box, Ints, Select, Workload
 
+if TYPE_CHECKING:
+    from pathlib import Path
+
 WORKLOADS: dict[str, Workload] = {}
 
 
 def shape_of(source: Path) -> tuple[int, ...]:
-    """Shape of the array of a data set."""
+    """Give the shape of the array of a data set."""
     shape: tuple[int, ...] = zarr.open_array(source / "a.zarr", mode="r").shape
     return shape
 
 
 def column(values: Ints) -> Ints:
-    """Indices on one axis, as selections have them."""
+    """Give indices on one axis as selections have them."""
     return np.ascontiguousarray(values.astype(np.int64)[:, None])
 
 
 def anywhere(rng: np.random.Generator, lengths: Ints, shape: tuple[int, ...]) -> Box:
-    """Boxes of the given side lengths, (selections, axes), uniformly spread over the array."""
+    """Place boxes of the given sides, (selections, axes), anywhere in an array."""
     starts = (rng.random(lengths.shape) * (np.array(shape) - lengths + 1)).astype(np.int64)
     return starts, starts + lengths
 
 
 def aligned(_: np.random.Generator, factor: float, source: Path) -> Box:
-    """Every other chunk of the array, as a whole: 256 at full scale."""
+    """Select every other chunk of the array as a whole: 256 at full scale."""
     (length,), chunk = shape_of(source), 195_313
     starts = np.arange(0, length, 2 * chunk)[: max(1, int(256 * factor))]
     return column(starts), column(np.minimum(starts + chunk, length))
 
 
 def spread(rng: np.random.Generator, factor: float, source: Path) -> Box:
-    """10,000 ranges of 1 to 2,000 elements, in order: one in each of 10,000 equal parts."""
+    """Select 10,000 ranges of 1 to 2,000 elements, in order: one in each of 10,000 equal parts."""
     (length,), count = shape_of(source), int(10_000 * factor)
     part = length // count
     lengths = rng.integers(1, 2_001, count)
@@ -50,14 +53,14 @@ def spread(rng: np.random.Generator, factor: float, source: Path) -> Box:
 
 
 def shuffled(rng: np.random.Generator, factor: float, source: Path) -> Box:
-    """The ranges of `spread` in random order."""
+    """Put the ranges of `spread` in random order."""
     starts, stops = spread(rng, factor, source)
     order = rng.permutation(len(starts))
     return starts[order], stops[order]
 
 
 def squares(count: int, smallest: int, largest: int) -> Select:
-    """Crops with sides in a range, in random places."""
+    """Select crops with sides in a range, in random places."""
 
     def select(rng: np.random.Generator, factor: float, source: Path) -> Box:
         sides = rng.integers(smallest, largest + 1, (int(count * factor), 2))
@@ -67,10 +70,10 @@ def squares(count: int, smallest: int, largest: int) -> Select:
 
 
 def csr_rows(order: str) -> Select:
-    """4,096 rows of the matrix: sorted, shuffled, or 128 blocks of 32 that follow each other."""
+    """Select 4,096 rows of the matrix: sorted, shuffled, or 128 blocks of 32 neighbours."""
 
     def select(rng: np.random.Generator, factor: float, source: Path) -> tuple[Ints, Ints, Ints]:
-        pointers = np.asarray(zarr.open_group(source / "x.zarr", mode="r")["indptr"][:])
+        pointers = np.asarray(zarr.open_array(source / "x.zarr" / "indptr", mode="r")[...])
         total, count = len(pointers) - 1, int(4_096 * factor)
         if order == "blocks":
             first = rng.choice(total // 32, max(1, count // 32), replace=False) * 32
@@ -84,24 +87,24 @@ def csr_rows(order: str) -> Select:
 
 
 def windows(rng: np.random.Generator, factor: float, source: Path) -> Box:
-    """5,000 windows of 1,000 elements, in random places."""
+    """Select 5,000 windows of 1,000 elements, in random places."""
     return anywhere(rng, np.full((int(5_000 * factor), 1), 1_000), shape_of(source))
 
 
 def tiny_ranges(rng: np.random.Generator, factor: float, source: Path) -> Box:
-    """2,000,000 ranges of 1 to 20 elements, in random places."""
+    """Select 2,000,000 ranges of 1 to 20 elements, in random places."""
     return anywhere(rng, rng.integers(1, 21, (int(2e6 * factor), 1)), shape_of(source))
 
 
 def overlapping(_: np.random.Generator, factor: float, source: Path) -> Box:
-    """100,000 windows of 1,000 elements, each 100 after the one before."""
+    """Select 100,000 windows of 1,000 elements, each 100 after the one before."""
     (length,), count = shape_of(source), int(100_000 * factor)
     starts = column(length // 3 + np.arange(count) * 100)
     return starts, starts + 1_000
 
 
 def thin_boxes(rng: np.random.Generator, factor: float, source: Path) -> Box:
-    """4,000 boxes that are one element thin on one axis, each axis in turn."""
+    """Select 4,000 boxes that are one element thin on one axis, each axis in turn."""
     count = int(4_000 * factor)
     lengths = rng.integers((3, 3, 8, 8), (9, 13, 49, 49), (count, 4))
     lengths[np.arange(count), np.arange(count) % 4] = 1
@@ -109,7 +112,7 @@ def thin_boxes(rng: np.random.Generator, factor: float, source: Path) -> Box:
 
 
 def in_one_shard(rng: np.random.Generator, factor: float, _: Path) -> Box:
-    """4,096 ranges of 1 to 2,000 elements, all in the second shard."""
+    """Select 4,096 ranges of 1 to 2,000 elements, all in the second shard."""
     shard = hot_shard(factor)
     lengths = rng.integers(1, 2_001, (int(4_096 * factor), 1))
     starts, stops = anywhere(rng, lengths, (shard,))
@@ -120,10 +123,14 @@ CSR = ("x.zarr/data", "x.zarr/indices")
 
 for entry in (
     Workload("W1b", "256 chunk-aligned slices of 1e8 float64, zstd", "line", aligned, 21),
-    Workload("W2-sorted", "10,000 slices of 1–2,000 of 1e8 float64, zstd", "ranges", spread, 22),
+    Workload("W2-sorted", "10,000 slices of 1 to 2,000 of 1e8 float64, zstd", "ranges", spread, 22),
     Workload("W2-shuffled", "the same in random order", "ranges", shuffled, 22),
     Workload(
-        "W3", "2,000 boxes, sides 16–128, of a uint16 image", "image", squares(2_000, 16, 128), 23
+        "W3",
+        "2,000 boxes, sides 16 to 128, of a uint16 image",
+        "image",
+        squares(2_000, 16, 128),
+        23,
     ),
     Workload(
         "W4-sorted",
@@ -136,7 +143,11 @@ for entry in (
     Workload("W4-shuffled", "the same in random order", "cells", csr_rows("shuffled"), 24, CSR),
     Workload("W4-blocks", "128 blocks of 32 rows", "cells", csr_rows("blocks"), 24, CSR),
     Workload(
-        "W5", "200,000 crops, sides 8–40, of the same image", "image", squares(200_000, 8, 40), 25
+        "W5",
+        "200,000 crops, sides 8 to 40, of the same image",
+        "image",
+        squares(200_000, 8, 40),
+        25,
     ),
     Workload(
         "W6", "5,000 windows of 1,000 of 1e8 float32, Zarr v2, blosc", "trace_blosc", windows, 26
@@ -145,7 +156,7 @@ for entry in (
     Workload(
         "W7-crops", "2,000 crops of an uncompressed image", "image_raw", squares(2_000, 16, 128), 27
     ),
-    Workload("W8", "2,000,000 ranges of 1–20 of 1e8 float64", "ranges", tiny_ranges, 28),
+    Workload("W8", "2,000,000 ranges of 1 to 20 of 1e8 float64", "ranges", tiny_ranges, 28),
     Workload("W9", "100,000 windows of 1,000, 100 apart", "ranges", overlapping, 29),
     Workload("W10", "4,000 thin boxes of a 4-D array, small chunks", "volume", thin_boxes, 30),
     Workload("W11", "4,096 ranges in one shard of 64 MiB", "shards", in_one_shard, 31),

@@ -138,7 +138,7 @@ def ensure(workload: Workload, folder: Path, factor: float) -> Case:
         rng = np.random.default_rng(workload.seed)
         starts, stops, *rows = workload.select(rng, factor, source)
         references = answers(paths, starts, stops)
-        named = dict(zip(("rows",), rows, strict=False)) | references
+        named: dict[str, Any] = dict(zip(("rows",), rows, strict=False)) | references
         selected.parent.mkdir(exist_ok=True)
         np.savez(selected, mark=mark, starts=starts, stops=stops, **named)
     return Case(workload.name, workload.title, workload.cold, paths, str(selected))

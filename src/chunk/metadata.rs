@@ -122,9 +122,8 @@ fn parse_v3(document: &[u8]) -> Result<ArrayMetadataV3> {
                 .expected("a name, or a name and a configuration")
         })?;
     }
-    if value["shape"].as_array().is_some_and(Vec::is_empty) {
-        remove_transposes(&mut value["codecs"]);
-    }
+    let ndim = value["shape"].as_array().map_or(0, Vec::len);
+    complete_codecs(&mut value["codecs"], ndim);
     check_codec_order(&value["codecs"])?;
     let metadata: ArrayMetadataV3 = from_value(value)?;
     if let Some((name, _)) = metadata.additional_fields.iter().find(|(_, field)| field.must_understand()) {
@@ -144,11 +143,11 @@ fn create(path: &str, metadata: ArrayMetadata) -> Result<Array<()>> {
             Error::new(ErrorKind::Unsupported, format!("an axis of {len} elements")).expected("at most 2^63 - 1")
         );
     }
-    if let ArrayMetadata::V3(v3) = &metadata {
-        if v3.chunk_grid.name() != "regular" {
-            return Err(Error::new(ErrorKind::Unsupported, format!("chunk grid '{}'", v3.chunk_grid.name()))
-                .expected("the regular chunk grid"));
-        }
+    if let ArrayMetadata::V3(v3) = &metadata
+        && v3.chunk_grid.name() != "regular"
+    {
+        return Err(Error::new(ErrorKind::Unsupported, format!("chunk grid '{}'", v3.chunk_grid.name()))
+            .expected("the regular chunk grid"));
     }
     let data_type = match &metadata {
         ArrayMetadata::V2(v2) => DataType::from_metadata(&v2.dtype),
@@ -164,13 +163,20 @@ fn create(path: &str, metadata: ArrayMetadata) -> Result<Array<()>> {
         .map_err(create_error)
 }
 
-/// Removes transposes, which do nothing to no axes, also from inside shards.
-fn remove_transposes(codecs: &mut serde_json::Value) {
+/// Makes up for what zarrs refuses and others read, also inside shards.
+///
+/// A transpose of no axes does nothing. Bytes without a byte order are in little-endian order, as zarr-python has it.
+fn complete_codecs(codecs: &mut serde_json::Value, ndim: usize) {
     let Some(codecs) = codecs.as_array_mut() else { return };
-    codecs.retain(|codec| codec_name(codec) != Some("transpose"));
+    codecs.retain(|codec| ndim > 0 || codec_name(codec) != Some("transpose"));
     for codec in codecs {
-        if let Some(inner) = codec.pointer_mut("/configuration/codecs") {
-            remove_transposes(inner);
+        if codec_name(codec) == Some("bytes") && codec.pointer("/configuration/endian").is_none() {
+            *codec = serde_json::json!({"name": "bytes", "configuration": {"endian": "little"}});
+        }
+        for inner in ["/configuration/codecs", "/configuration/index_codecs"] {
+            if let Some(inner) = codec.pointer_mut(inner) {
+                complete_codecs(inner, ndim);
+            }
         }
     }
 }

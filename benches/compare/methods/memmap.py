@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from ..workloads import Case
 
 
-def start(case: Case, _: int) -> Reader:
+def start(case: Case, _threads: int) -> Reader:
     """Map the file. A call copies each selection out of it."""
     mapped = np.load(str(case.npy), mmap_mode="r")
     slices = case.slices

@@ -58,7 +58,7 @@ def annbatch_rows(matrix: Any) -> ReadRows:
     return read
 
 
-def start(rows_of: Callable[[Any], ReadRows], pipeline: str, case: Case, _: int) -> Reader:
+def start(rows_of: Callable[[Any], ReadRows], pipeline: str, case: Case, _threads: int) -> Reader:
     """Open the matrix, with a pipeline, and read its row pointers."""
     import zarr
     from anndata.io import sparse_dataset
@@ -66,10 +66,12 @@ def start(rows_of: Callable[[Any], ReadRows], pipeline: str, case: Case, _: int)
     use_pipeline(pipeline)
     group = zarr.open_group(str(Path(case.paths[0]).parent), mode="r")
     read = rows_of(sparse_dataset(group))
-    read(case.rows[:1])
+    rows = case.rows
+    assert rows is not None
+    read(rows[:1])
 
     def call() -> Any:
-        return read(case.rows)
+        return read(rows)
 
     def count() -> int:
         with counting(group["data"]) as decoded:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .base import Facts, Method, Reader, one_axis, too_many
+from .base import Method, Reader, one_axis, too_many
 from .zarr_python import indices
 
 if TYPE_CHECKING:
@@ -64,22 +64,26 @@ def whole(arrays: list[Any], case: Case) -> Any:
     return results
 
 
-def start(read: Read, cache: int, case: Case, _: int) -> Reader:
+def start(read: Read, cache: int, case: Case, _threads: int) -> Reader:
     """Open the arrays. With a cache, each call opens them anew: the last call's chunks are gone."""
     import tensorstore as ts
 
-    _ = case.slices
+    boxes = case.slices  # made here, not in the first call
     arrays = open_all(case, 0)
     for array in arrays:
-        array[case.slices[0]].read().result()
+        array[boxes[0]].read().result()
+
+    def opened() -> list[Any]:
+        return open_all(case, cache) if cache else arrays
 
     def call() -> Any:
-        return read(open_all(case, cache) if cache else arrays, case)
+        return read(opened(), case)
 
     def count() -> int:
+        ready = opened()
         before = entries_read(ts)
-        call()
-        return entries_read(ts) - before - sum(shards(array, case) for array in arrays)
+        read(ready, case)
+        return entries_read(ts) - before - sum(shards(array, case) for array in ready)
 
     return Reader(call, count=count)
 

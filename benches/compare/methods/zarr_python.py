@@ -8,15 +8,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from itertools import product
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from .base import Facts, Method, Reader, one_axis, too_many
+from .base import Method, Reader, one_axis, too_many
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from ..workloads import Case, Ints
 
 Read = Callable[[Any, "Case"], Any]
@@ -68,7 +66,8 @@ def indices(case: Case) -> Ints:
     """Give the indices of all selected elements, on one axis."""
     starts, lengths = case.starts[:, 0], (case.stops - case.starts)[:, 0]
     before = np.cumsum(lengths) - lengths
-    return np.arange(lengths.sum()) + np.repeat(starts - before, lengths)
+    chosen: Ints = np.arange(lengths.sum()) + np.repeat(starts - before, lengths)
+    return chosen
 
 
 def joined(z: Any, case: Case) -> Any:
@@ -79,7 +78,7 @@ def joined(z: Any, case: Case) -> Any:
 
     grid = getattr(z, "_chunk_grid", None) or z.metadata.chunk_grid
 
-    class Joined(indexing.Indexer):  # type: ignore[misc]
+    class Joined(indexing.Indexer):
         drop_axes = ()
 
         def __init__(self) -> None:
@@ -89,7 +88,7 @@ def joined(z: Any, case: Case) -> Any:
             begin = 0
             for box in case.slices:
                 for part in indexing.BasicIndexer(box, z.shape, grid):
-                    (inside,) = part.out_selection
+                    (inside,) = cast("tuple[slice]", part.out_selection)
                     place = slice(begin + inside.start, begin + inside.stop)
                     yield part._replace(out_selection=(place,))
                 begin += box[0].stop - box[0].start
@@ -138,15 +137,15 @@ def once(z: Any, case: Case) -> Any:
     return flat
 
 
-def start(read: Read, pipeline: str, case: Case, _: int) -> Reader:
+def start(read: Read, pipeline: str, case: Case, _threads: int) -> Reader:
     """Open the arrays, with a pipeline."""
     import zarr
 
     use_pipeline(pipeline)
     arrays = [zarr.open_array(path, mode="r") for path in case.paths]
-    _ = case.slices
+    boxes = case.slices  # made here, not in the first call
     for z in arrays:
-        z[case.slices[0]]
+        z[boxes[0]]
 
     def call() -> Any:
         return [read(z, case) for z in arrays]
@@ -156,7 +155,7 @@ def start(read: Read, pipeline: str, case: Case, _: int) -> Reader:
 
 
 def counted(call: Callable[[], Any], z: Any) -> int:
-    """Call, and give how many chunks were decoded: by the compressor, or as bytes if there is none."""
+    """Call, and give how many chunks were decoded."""
     with counting(z) as decoded:
         call()
     return len(decoded)
@@ -164,7 +163,7 @@ def counted(call: Callable[[], Any], z: Any) -> int:
 
 @contextmanager
 def counting(z: Any) -> Iterator[list[None]]:
-    """Let the codec that sees every chunk once note each that it decodes."""
+    """Let a codec note what it decodes: the compressor, or the one for bytes if there is none."""
     from zarr.codecs import BytesCodec
     from zarr.codecs._v2 import V2Codec
 

@@ -52,7 +52,7 @@ def stats(result: Any) -> dict[str, int]:
     }
 
 
-def single(case: Case, _: int) -> Reader:
+def single(case: Case, _threads: int) -> Reader:
     """Start with one thread."""
     return start(case, 1)
 

@@ -341,12 +341,6 @@ fn transpose_order(codec: &TransposeCodec) -> Option<Vec<usize>> {
     order.iter().map(|axis| axis.as_u64().map(|axis| axis as usize)).collect()
 }
 
-/// Whether numbers are stored as bytes without saying in which order.
-pub(super) fn lacks_byte_order(codecs: &CodecChain) -> bool {
-    let bytes = codecs.array_to_bytes_codec().as_any().downcast_ref::<BytesCodec>();
-    bytes.is_some_and(|bytes| configuration(bytes).is_none_or(|bytes| bytes.get("endian").is_none()))
-}
-
 /// The length of the numbers whose bytes have to be reversed, 1 if none have to; `None` if the codec does not say.
 fn swap_len(codec: &BytesCodec, element: ElementType) -> Option<usize> {
     let number = element.number_size();

@@ -92,7 +92,7 @@ impl Decoder {
             .try_fold(element.size() as u64, |bytes, len| bytes.checked_mul(len.get()))
             .filter(|&bytes| isize::try_from(bytes).is_ok())
             .ok_or_else(too_large)? as usize;
-        check_chain(&codecs, shape, element)?;
+        check_chain(&codecs, shape)?;
         let direct = Direct::new(&codecs, configurations, decoded_len, element);
         let order = direct.as_ref().and_then(|(_, order)| order.clone()).unwrap_or_else(|| (0..shape.len()).collect());
         let mut strides = vec![0; shape.len()];
@@ -166,22 +166,16 @@ impl Decoder {
     }
 }
 
-/// Checks that the codecs fit the shape and the data type of a read chunk, which zarrs does only when it decodes.
-fn check_chain(codecs: &CodecChain, shape: &[NonZeroU64], element: ElementType) -> Result<()> {
-    let misfit = || {
-        Error::new(ErrorKind::Metadata, "the codecs do not fit the array")
-            .expected("codecs for its number of axes and its data type")
-    };
+/// Checks that the codecs fit the number of axes of a read chunk, which zarrs does only when it decodes.
+fn check_chain(codecs: &CodecChain, shape: &[NonZeroU64]) -> Result<()> {
+    let misfit =
+        || Error::new(ErrorKind::Metadata, "the codecs do not fit the array").expected("codecs for its number of axes");
     // Not `encoded_representation` of the chain: pcodec's allocates as much as the chunk has.
     catch_unwind(AssertUnwindSafe(|| {
         codecs.array_to_array_codecs().iter().try_fold(shape.to_vec(), |shape, codec| codec.encoded_shape(&shape))
     }))
     .map_err(|_| misfit())?
     .map_err(|source| misfit().source(source))?;
-    if element.number_size() > 1 && direct::lacks_byte_order(codecs) {
-        return Err(Error::new(ErrorKind::Metadata, "the codec 'bytes' does not say the byte order")
-            .expected("\"endian\": \"little\" or \"big\", because numbers have more than one byte"));
-    }
     Ok(())
 }
 

@@ -48,7 +48,7 @@ type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
 /// written to PATH, `quit` ends.
 fn serve(plan: &str, threads: &str, read_only: bool) -> Result<()> {
     let plan = Plan::load(Path::new(plan))?;
-    let (chunks, bytes, length) = (plan.chunks.len(), plan.stored_bytes(), plan.length);
+    let (chunks, bytes, length) = (plan.chunk_count(), plan.stored_bytes(), plan.length);
     let mut workers = Workers::start(plan, threads.parse()?, read_only);
     let mut answers = io::stdout().lock();
     writeln!(answers, r#"{{"ready": true, "chunks": {chunks}, "bytes": {bytes}, "length": {length}}}"#)?;
@@ -77,7 +77,7 @@ fn time(plan: &str, threads: &str, runs: &str, read_only: bool) -> Result<()> {
     let plan = Plan::load(Path::new(plan))?;
     println!(
         "{} chunks, {:.1} MB stored, {:.1} MB decoded, {:.1} MB out",
-        plan.chunks.len(),
+        plan.chunk_count(),
         plan.stored_bytes() as f64 / 1e6,
         plan.chunks.iter().map(|chunk| chunk.decoded).sum::<u64>() as f64 / 1e6,
         plan.length as f64 / 1e6

@@ -68,6 +68,12 @@ impl Plan {
         Ok(Self { files, chunks, copies, length })
     }
 
+    /// Chunks of the array, of which an uncompressed one may be read in several parts.
+    pub fn chunk_count(&self) -> usize {
+        let same = |a: &Chunk, b: &Chunk| a.codec == RAW && b.codec == RAW && a.file == b.file;
+        self.chunks.chunk_by(same).count()
+    }
+
     /// Bytes that one run reads.
     pub fn stored_bytes(&self) -> u64 {
         self.chunks.iter().map(|chunk| chunk.length).sum()
