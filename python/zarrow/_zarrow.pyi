@@ -4,6 +4,17 @@ from typing import Any, Final, final
 import numpy as np
 import pyarrow as pa
 
+__all__ = [
+    "Array",
+    "ReadStats",
+    "Selections",
+    "__version__",
+    "_boxes",
+    "_open_local",
+    "_ranges",
+    "_read",
+]
+
 __version__: Final[str]
 
 @final

@@ -20,16 +20,20 @@ impl Groups {
                 .expected(format!("at most {} in one call", u32::MAX))
                 .remedy("Split the call."));
         }
-        let pieces = count_pieces(selections, grid)?;
         // Counting needs a table over all keys; where that is out of proportion to the pieces, sort instead.
-        if u128::from(grid.keys()) <= (pieces as u128 * 4).max(1 << 12) {
-            Self::by_counting(selections, grid, pieces)
+        let keys = grid.keys();
+        if keys <= (selections.len() as u64 * 4).max(1 << 12) {
+            return Self::by_counting(selections, grid);
+        }
+        let pieces = count_pieces(selections, grid)?;
+        if keys / 4 <= pieces as u64 {
+            Self::by_counting(selections, grid)
         } else {
             Self::by_sorting(selections, grid, pieces)
         }
     }
 
-    fn by_counting(selections: &BoundSelections, grid: &Grid, pieces: usize) -> Result<Self> {
+    fn by_counting(selections: &BoundSelections, grid: &Grid) -> Result<Self> {
         let mut next = reserve(grid.keys() as usize)?;
         next.resize(grid.keys() as usize, 0_usize);
         for_each_piece(selections, grid, |key, _| next[key as usize] += 1);
@@ -45,8 +49,8 @@ impl Groups {
                 offsets.push(end);
             }
         }
-        let mut rows = reserve(pieces)?;
-        rows.resize(pieces, 0);
+        let mut rows = reserve(end)?;
+        rows.resize(end, 0);
         for_each_piece(selections, grid, |key, row| {
             let at = &mut next[key as usize];
             rows[*at] = row;
@@ -116,10 +120,16 @@ fn count_pieces(selections: &BoundSelections, grid: &Grid) -> Result<usize> {
 fn for_each_piece(selections: &BoundSelections, grid: &Grid, mut visit: impl FnMut(u64, u32)) {
     if let (Some((starts, stops)), 1) = (selections.first_axis(), grid.ndim()) {
         let chunk = grid.chunk_len(0);
+        let divide = divider(chunk, selections.shape()[0]);
         for (row, (&start, &stop)) in starts.iter().zip(stops).enumerate() {
             if start < stop {
-                for index in start as u64 / chunk..=(stop as u64 - 1) / chunk {
-                    visit(grid.key_part(0, index), row as u32);
+                let first = divide(start as u64);
+                visit(grid.key_part(0, first), row as u32);
+                // Most ranges end where they start: a product tells that faster than a quotient.
+                if stop as u64 > (first + 1) * chunk {
+                    for index in first + 1..=divide(stop as u64 - 1) {
+                        visit(grid.key_part(0, index), row as u32);
+                    }
                 }
             }
         }
@@ -147,6 +157,13 @@ fn for_each_piece(selections: &BoundSelections, grid: &Grid, mut visit: impl FnM
             at[axis + 1..].copy_from_slice(&first[axis + 1..]);
         }
     }
+}
+
+/// Division of indices below `len` by `chunk`, in 32 bits where that holds them, which is several times faster.
+fn divider(chunk: u64, len: u64) -> impl Fn(u64) -> u64 {
+    let short = u32::try_from(len).is_ok();
+    let chunk_short = u32::try_from(chunk).unwrap_or(u32::MAX);
+    move |index| if short { u64::from(index as u32 / chunk_short) } else { index / chunk }
 }
 
 fn reserve<T>(len: usize) -> Result<Vec<T>> {

@@ -15,8 +15,11 @@ use std::fmt;
 
 use self::grid::Grid;
 pub use self::layout::Layout;
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
 use crate::selection::BoundSelections;
+
+/// From this many rows on, laying out and grouping take longer than starting a thread to do them at once.
+const PARALLEL_FROM: usize = 100_000;
 
 /// What one array's read will do: the read chunks it needs, each once, and the rows that each of them serves.
 ///
@@ -32,9 +35,18 @@ pub struct Plan {
 
 impl Plan {
     pub(crate) fn new(selections: BoundSelections, grid: Grid) -> Result<Self> {
-        let layout = Layout::new(&selections)?;
-        let groups = group::Groups::new(&selections, &grid)?;
-        Ok(Self { selections, layout, grid, groups })
+        let group = || group::Groups::new(&selections, &grid);
+        let (layout, groups) = if selections.len() < PARALLEL_FROM {
+            (Layout::new(&selections), group())
+        } else {
+            std::thread::scope(|scope| {
+                let groups = scope.spawn(group);
+                let layout = Layout::new(&selections);
+                let panicked = |_| Err(Error::new(ErrorKind::Internal, "planning panicked"));
+                (layout, groups.join().unwrap_or_else(panicked))
+            })
+        };
+        Ok(Self { layout: layout?, groups: groups?, selections, grid })
     }
 
     /// The selections, bound to the array's shape.
