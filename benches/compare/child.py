@@ -11,8 +11,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+from .case import Case, digest
 from .methods import METHODS, Reader
-from .workloads import Case, digest
 
 
 def main(arguments: list[str]) -> None:

@@ -9,6 +9,9 @@ from typing import Any
 
 from . import results as found
 
+INK, GREY, OURS, THEIRS = "#26303d", "#b9c0c9", "#e4572e", "#2e6fb7"
+LABELS = ("zarrow", "fastest other reader", "other readers", "loop over z[...]")
+
 
 def draw(results: dict[str, Any], path: Path) -> None:
     """Draw, for each workload, every reader's time relative to the limit."""
@@ -23,57 +26,68 @@ def draw(results: dict[str, Any], path: Path) -> None:
     if not entries:
         return
     mpl.use("agg")
-    ink, grey, ours, theirs = "#26303d", "#c3c9d1", "#e4572e", "#2e6fb7"
-    style: Any = {"font.size": 9.5, "text.color": ink, "axes.edgecolor": grey, "ytick.color": ink}
-    with mpl.rc_context(style | {"xtick.color": ink, "axes.labelcolor": ink}):
-        canvas, axes = plt.subplots(figsize=(8.6, 1.5 + 0.36 * len(entries)), layout="constrained")
+    style: Any = {"font.size": 9.5, "text.color": INK, "xtick.color": INK, "ytick.color": INK}
+    with mpl.rc_context(style | {"axes.edgecolor": GREY, "axes.labelcolor": INK}):
+        canvas, axes = plt.subplots(figsize=(9.6, 1.5 + 0.36 * len(entries)), layout="constrained")
+        axes.axvline(1, color=INK, lw=1.2, zorder=1)
         for place, entry in enumerate(entries):
-            least = found.limit(entry)
-            assert least is not None
-            times = [
-                row["median"] / least
-                for row in entry["outcomes"]
-                if row["kind"] == "peer" and row["median"] and row["equal"]
-            ]
-            own = found.named(entry, "zarrow")["median"] / least
-            axes.plot([min([own, *times]), max([own, *times])], [place] * 2, color=grey, lw=1)
-            axes.plot(times, [place] * len(times), "o", color=grey, ms=4.5, label="other readers")
-            best = found.best_peer(entry)
-            if best["median"]:
-                axes.plot(best["median"] / least, place, "o", color=theirs, ms=7, label="fastest")
-                axes.annotate(
-                    best["method"],
-                    (1.01, place),
-                    xycoords=("axes fraction", "data"),
-                    va="center",
-                    fontsize=8,
-                    color=theirs,
-                )
-            axes.plot(own, place, "D", color=ours, ms=7, label="zarrow", zorder=3)
-        axes.axvline(1, color=ink, lw=1.2, zorder=1)
+            line(axes, place, entry)
         axes.set_xscale("log")
         axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}×")
-        axes.grid(axis="x", color=grey, alpha=0.4, lw=0.6)
+        axes.grid(axis="x", color=GREY, alpha=0.4, lw=0.6)
         axes.set_axisbelow(True)
-        axes.set_yticks(range(len(entries)), [entry["name"] for entry in entries])
+        labels = [f"{entry['selections']:,} {entry['title']}" for entry in entries]
+        axes.set_yticks(range(len(entries)), labels)
         axes.set_ylim(len(entries) - 0.4, -0.6)
         axes.tick_params(axis="y", length=0)
         axes.spines[["top", "right", "left"]].set_visible(False)
-        axes.set_xlabel("time relative to decoding each touched chunk once and placing each piece")
-        shown = dict(zip(*reversed(axes.get_legend_handles_labels()), strict=True))
-        order = ["zarrow", "fastest", "other readers"]
-        labels = {"fastest": "fastest other reader (its name at the right)"}
-        names = [name for name in order if name in shown]
+        axes.set_xlabel(
+            "time ÷ limit: each touched chunk decoded once, each piece copied once"
+            f" ({results['threads']} threads)"
+        )
+        drawn = dict(zip(*reversed(axes.get_legend_handles_labels()), strict=True))
+        names = [name for name in LABELS if name in drawn]
         canvas.legend(
-            [shown[name] for name in names],
-            [labels.get(name, name) for name in names],
-            loc="outside upper left",
-            ncols=3,
+            [drawn[name] for name in names],
+            names,
+            loc="outside upper center",
+            ncols=len(names),
             frameon=False,
         )
         path.parent.mkdir(parents=True, exist_ok=True)
         canvas.savefig(path, dpi=150)
         plt.close(canvas)
+
+
+def line(axes: Any, place: int, entry: found.Entry) -> None:
+    """Draw a workload."""
+    least, best = found.limit(entry), found.best_peer(entry)
+    assert least is not None
+    own = found.named(entry, "zarrow")["median"] / least
+    peers = [
+        row
+        for row in entry["outcomes"]
+        if row["kind"] == "peer" and row["median"] and row["equal"] and row is not best
+    ]
+    loops = [row["median"] / least for row in peers if row["method"].endswith("): loop")]
+    others = [row["median"] / least for row in peers if not row["method"].endswith("): loop")]
+    every = [own, *loops, *others]
+    axes.plot([min(every), max(every)], [place, place], color=GREY, lw=1)
+    axes.plot(others, [place] * len(others), "o", color=GREY, ms=4.5, label=LABELS[2])
+    axes.plot(
+        loops, [place] * len(loops), "o", color=GREY, mfc="white", mew=1.3, ms=5, label=LABELS[3]
+    )
+    if best["median"]:
+        axes.plot(best["median"] / least, place, "o", color=THEIRS, ms=7, label=LABELS[1])
+        axes.annotate(
+            best["method"],
+            (1.01, place),
+            xycoords=("axes fraction", "data"),
+            va="center",
+            fontsize=8,
+            color=THEIRS,
+        )
+    axes.plot(own, place, "D", color=OURS, ms=7, label=LABELS[0], zorder=3)
 
 
 if __name__ == "__main__":

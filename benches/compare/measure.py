@@ -6,6 +6,7 @@ import hashlib
 import json
 import statistics
 import subprocess
+import sys
 import tempfile
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -14,11 +15,11 @@ from typing import TYPE_CHECKING
 
 from .environments import Environment, limit_program
 from .processes import MethodError, Process
-from .workloads import SAMPLE, Case
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from .case import Case
     from .methods import Method
     from .options import Options
 
@@ -91,7 +92,7 @@ class Runner:
         for found in environments:
             if found.has(self.method.needs):
                 self.outcome.environment = found.name
-                if self.method.sampled and self.case.count > 5 * SAMPLE:
+                if self.method.sampled and self.case.count > 5 * self.case.sample_count:
                     self.case = replace(self.case, sampled=True)
                 command = [found.python, "-m", "benches.compare.child", self.method.name, threads]
                 self.process = Process([*command, json.dumps(self.case.described())])
@@ -197,23 +198,34 @@ def measure(
     """Measure methods: set all up, call each once, then go round as often as asked for."""
     runners = [Runner(method, case, options) for method in methods]
     try:
+        say(f"{case.name}: setting up {len(runners)} methods")
         for begin in range(0, len(runners), STARTED_TOGETHER):
             some = runners[begin : begin + STARTED_TOGETHER]
             for runner in some:
                 runner.start(environments, plan)
             for runner in living(some):
                 runner.ready()
+        say(f"{case.name}: first calls")
         for runner in living(runners):
             runner.first()
         for number in range(options.rounds):
+            say(f"{case.name}: round {number + 1}")
             for runner in living(runners[:: -1 if number % 2 else 1]):
                 runner.run()
+        say(f"{case.name}: counting")
         for runner in living(runners):
             runner.count()
     finally:
+        say("")
         for runner in runners:
             runner.close()
     return [runner.outcome for runner in runners]
+
+
+def say(text: str) -> None:
+    """Show what goes on, in one line of the terminal."""
+    if sys.stderr.isatty():
+        print(f"\r\033[K{text}", end="", file=sys.stderr, flush=True)
 
 
 def living(runners: list[Runner]) -> Iterator[Runner]:

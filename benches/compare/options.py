@@ -30,8 +30,10 @@ class Scale:
         Seconds that a first call may take: a slower method is reported as that.
     budget
         Seconds of timed calls after which a method sits out the rounds that are left.
+    sample
+        Selections that a loop reads where there are far more, its time then being extrapolated.
     all_methods
-        Whether slow variants of a method run too.
+        Whether all variants of the methods run.
     """
 
     name: str
@@ -39,15 +41,16 @@ class Scale:
     rounds: int
     patience: float
     budget: float
+    sample: int
     all_methods: bool
 
 
 SCALES = {
     scale.name: scale
     for scale in (
-        Scale("full", 1.0, rounds=9, patience=30.0, budget=10.0, all_methods=True),
-        Scale("quick", 0.1, rounds=5, patience=3.0, budget=0.6, all_methods=False),
-        Scale("tiny", 0.01, rounds=3, patience=5.0, budget=0.5, all_methods=True),
+        Scale("full", 1.0, rounds=9, patience=20.0, budget=6.0, sample=2_000, all_methods=True),
+        Scale("quick", 0.1, rounds=5, patience=3.0, budget=0.5, sample=400, all_methods=False),
+        Scale("tiny", 0.01, rounds=3, patience=3.0, budget=0.2, sample=200, all_methods=True),
     )
 }
 

@@ -13,7 +13,7 @@ import zarr
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from .workloads import Case, Ints
+    from .case import Case, Ints
 
 REVISION = "1"
 GAP = 16_384  # uncompressed bytes that lie closer than this are read together

@@ -118,8 +118,8 @@ def outcome(row: Row, entry: Entry) -> list[str]:
 def section(entry: Entry) -> str:
     """Give the table of a workload, and why methods are not in it."""
     measured = [row for row in entry["outcomes"] if row["median"] is not None]
-    text = f"## {entry['name']}: {entry['title']}\n\n{entry['selections']:,} selections"
-    text += f", result {megabytes(entry['result'])} MB.\n" if entry["result"] else ".\n"
+    text = f"## {entry['name']}: {entry['selections']:,} {entry['title']}\n\n{entry['detail']}"
+    text += f". Result: {megabytes(entry['result'])} MB.\n" if entry["result"] else ".\n"
     left = [row["resident"] for row in measured if row["resident"] is not None]
     disk = [row["disk"] for row in measured if row["kind"] == "zarrow" and row["disk"] is not None]
     if left and disk:

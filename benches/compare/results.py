@@ -14,9 +14,9 @@ from .measure import Outcome
 from .options import ROOT
 
 if TYPE_CHECKING:
+    from .case import Case
     from .environments import Environment
     from .options import Options
-    from .workloads import Case
 
 Results = dict[str, Any]
 Entry = dict[str, Any]  # a workload
@@ -71,6 +71,7 @@ def entry(case: Case, outcomes: list[Outcome]) -> Entry:
     return {
         "name": case.name,
         "title": case.title,
+        "detail": case.detail,
         "cold": case.cold,
         "selections": case.count,
         "result": max(results, default=None),

@@ -6,30 +6,35 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from . import environments, figure, plans, report, results, selections, workloads
+from . import environments, figure, plans, report, results, workloads
 from .measure import Outcome, measure
 from .methods import METHODS, Facts, Method
 from .options import Options, affinity, parse
 
 if TYPE_CHECKING:
-    from .workloads import Case, Workload
+    from .case import Case
+    from .workloads import Workload
 
 
 def main() -> int:
     """Run what was asked for. Gives the exit code: 1 if a result was wrong or zarrow failed."""
     options = parse()
     affinity(options.threads)
-    chosen = [each for each in selections.WORKLOADS.values() if options.wants_workload(each.name)]
+    chosen = [each for each in workloads.WORKLOADS.values() if options.wants_workload(each.name)]
     methods = [each for each in METHODS.values() if options.wants_method(each.name)]
     if options.list_only or not (chosen and methods):
-        print("Workloads:", *(f"  {each.name:12} {each.title}" for each in chosen), sep="\n")
+        print(
+            "Workloads:",
+            *(f"  {each.name:12} {each.title}; {each.detail}" for each in chosen),
+            sep="\n",
+        )
         print("Methods:", *(f"  {each.name}" for each in methods), sep="\n")
         return 0
     found = environments.load()
     findings = results.begin(options, found)
     failures: list[str] = []
     for workload in chosen:
-        case = workloads.ensure(workload, options.folder, options.scale.factor)
+        case = workloads.ensure(workload, options.folder, options.scale)
         outcomes = compare(workload, case, methods, found, options)
         entry = results.entry(case, outcomes)
         findings["workloads"].append(entry)

@@ -1,19 +1,18 @@
-"""The workloads, by name: sizes at full scale, which `factor` shrinks."""
+"""What is selected: functions of a random generator, the scale and the data set."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import zarr
 
+from .case import Ints
 from .data import hot_shard
-from .workloads import Box, Ints, Select, Workload
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
-WORKLOADS: dict[str, Workload] = {}
+Box = tuple[Ints, Ints]  # starts and stops, each (selections, axes)
+Select = Callable[[np.random.Generator, float, Path], Box | tuple[Ints, Ints, Ints]]
 
 
 def shape_of(source: Path) -> tuple[int, ...]:
@@ -117,50 +116,3 @@ def in_one_shard(rng: np.random.Generator, factor: float, _: Path) -> Box:
     lengths = rng.integers(1, 2_001, (int(4_096 * factor), 1))
     starts, stops = anywhere(rng, lengths, (shard,))
     return starts + shard, stops + shard
-
-
-CSR = ("x.zarr/data", "x.zarr/indices")
-
-for entry in (
-    Workload("W1b", "256 chunk-aligned slices of 1e8 float64, zstd", "line", aligned, 21),
-    Workload("W2-sorted", "10,000 slices of 1 to 2,000 of 1e8 float64, zstd", "ranges", spread, 22),
-    Workload("W2-shuffled", "the same in random order", "ranges", shuffled, 22),
-    Workload(
-        "W3",
-        "2,000 boxes, sides 16 to 128, of a uint16 image",
-        "image",
-        squares(2_000, 16, 128),
-        23,
-    ),
-    Workload(
-        "W4-sorted",
-        "4,096 sorted rows of a CSR matrix, sharded",
-        "cells",
-        csr_rows("sorted"),
-        24,
-        CSR,
-    ),
-    Workload("W4-shuffled", "the same in random order", "cells", csr_rows("shuffled"), 24, CSR),
-    Workload("W4-blocks", "128 blocks of 32 rows", "cells", csr_rows("blocks"), 24, CSR),
-    Workload(
-        "W5",
-        "200,000 crops, sides 8 to 40, of the same image",
-        "image",
-        squares(200_000, 8, 40),
-        25,
-    ),
-    Workload(
-        "W6", "5,000 windows of 1,000 of 1e8 float32, Zarr v2, blosc", "trace_blosc", windows, 26
-    ),
-    Workload("W7-windows", "the same windows, uncompressed", "trace_raw", windows, 26),
-    Workload(
-        "W7-crops", "2,000 crops of an uncompressed image", "image_raw", squares(2_000, 16, 128), 27
-    ),
-    Workload("W8", "2,000,000 ranges of 1 to 20 of 1e8 float64", "ranges", tiny_ranges, 28),
-    Workload("W9", "100,000 windows of 1,000, 100 apart", "ranges", overlapping, 29),
-    Workload("W10", "4,000 thin boxes of a 4-D array, small chunks", "volume", thin_boxes, 30),
-    Workload("W11", "4,096 ranges in one shard of 64 MiB", "shards", in_one_shard, 31),
-    Workload("W1b-cold", "W1b, page cache dropped", "line", aligned, 21, cold=True),
-    Workload("W3-cold", "W3, page cache dropped", "image", squares(2_000, 16, 128), 23, cold=True),
-):
-    WORKLOADS[entry.name] = entry

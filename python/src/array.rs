@@ -1,7 +1,10 @@
 //! `zarrow.Array`: a handle on an open array.
 
+use std::ffi::OsString;
+use std::path::PathBuf;
+
 use pyo3::prelude::*;
-use pyo3::types::{PyString, PyTuple};
+use pyo3::types::{PyBytes, PyDict, PyString, PyTuple};
 use zarrow::ZarrFormat;
 
 use crate::error::to_python;
@@ -15,9 +18,9 @@ pub(crate) struct Array {
 /// Opens the array in the directory `root`; `zarr_format` is 2, 3 or None for either.
 #[pyfunction]
 #[pyo3(signature = (root, zarr_format))]
-pub(crate) fn _open_local(py: Python<'_>, root: &str, zarr_format: Option<u8>) -> PyResult<Array> {
+pub(crate) fn _open_local(py: Python<'_>, root: PathBuf, zarr_format: Option<u8>) -> PyResult<Array> {
     let format = zarr_format.map(|format| if format == 2 { ZarrFormat::V2 } else { ZarrFormat::V3 });
-    py.detach(|| zarrow::Array::open_local(root, format))
+    py.detach(|| zarrow::Array::open_local(&root, format))
         .map(|inner| Array { inner })
         .map_err(|error| to_python(py, &error))
 }
@@ -63,15 +66,25 @@ impl Array {
     /// The user attributes of the array.
     #[getter]
     fn attrs<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        let json = serde_json::to_string(self.inner.attributes())
-            .map_err(|error| pyo3::exceptions::PyValueError::new_err(error.to_string()))?;
-        py.import("json")?.call_method1("loads", (json,))
+        // Parsed by Python, whose numbers have no bounds and which knows NaN.
+        let document = self.inner.attributes_document();
+        if document.is_empty() {
+            return Ok(PyDict::new(py).into_any());
+        }
+        let document = py.import("json")?.call_method1("loads", (PyBytes::new(py, document),))?;
+        if self.zarr_format() == 2 {
+            return Ok(document);
+        }
+        let attributes = document.call_method1("get", ("attributes",))?;
+        Ok(if attributes.is_none() { PyDict::new(py).into_any() } else { attributes })
     }
 
     /// The directory of the array.
     #[getter]
-    fn path(&self) -> &str {
-        self.inner.location()
+    fn path(&self) -> OsString {
+        self.inner
+            .directory()
+            .map_or_else(|| self.inner.location().into(), |directory| directory.as_os_str().to_owned())
     }
 
     /// 2 or 3.
@@ -90,15 +103,15 @@ impl Array {
         };
         Ok(format!(
             "<zarrow.Array {} shape={} dtype={} chunks={}{shards}>",
-            PyString::new(py, self.path()).repr()?,
+            PyString::new(py, self.inner.location()).repr()?,
             self.shape(py)?,
             self.zarr_dtype(),
             self.chunks(py)?,
         ))
     }
 
-    fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyAny>, (String, u8))> {
+    fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyAny>, (OsString, u8))> {
         let open = py.import("zarrow._zarrow")?.getattr("_open_local")?;
-        Ok((open, (self.path().to_owned(), self.zarr_format())))
+        Ok((open, (self.path(), self.zarr_format())))
     }
 }

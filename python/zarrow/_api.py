@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from zarrow._zarrow import ReadStats
 
 _ACCEPTED = "expected a path (str or os.PathLike), a zarr.Array on a LocalStore, or a zarrow.Array"
+_MAX_THREADS = 1024
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)(::[A-Za-z][A-Za-z0-9+.-]+)*://")
 
 
@@ -57,8 +58,8 @@ def open_array(store: ArrayLike, *, path: str | None = None) -> Array:
         The metadata of the array is not valid.
     UnsupportedError
         The array uses what zarrow does not read yet, or the path is the URL of something remote.
-    TypeError
-        `store` is something else than the above.
+    TypeError, ValueError
+        `store` is something else than the above, or it or `path` is no usable path.
 
     Examples
     --------
@@ -135,7 +136,8 @@ def read_ragged(
     return_stats
         Whether to give back what the read did as well.
     threads
-        How many threads decode, at least 1. None: one for each core.
+        How many threads fetch and decode, 1 to 1024. None: as many as this process may run at
+        once, by its CPU affinity and quota.
 
     Returns
     -------
@@ -159,8 +161,9 @@ def read_ragged(
         A codec, a data type, a slice with a step, or a store that zarrow does not read yet.
     AllocationError
         The result does not fit into memory.
-    TypeError
-        `array` is something else than the above, or `selections` is one selection and not a list.
+    TypeError, ValueError
+        `array` is something else than the above, `selections` is one selection and not a list, or
+        `path` or `threads` is out of the question.
 
     Examples
     --------
@@ -199,9 +202,9 @@ def _check_threads(threads: int | None) -> int | None:
     if threads is None:
         return None
     count = operator.index(threads)
-    if count < 1:
+    if not 1 <= count <= _MAX_THREADS:
         raise ValueError(
-            f"threads is {count}; expected at least 1, or None for one thread for each core"
+            f"threads is {count}; expected 1 to {_MAX_THREADS}, or None for as many as may run at once"
         )
     return count
 

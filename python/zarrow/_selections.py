@@ -166,6 +166,8 @@ def _from_arrow(values: pa.Array | pa.ChunkedArray, name: str, ndim: int) -> _Co
         pa.types.is_integer(values.type) or (pa.types.is_null(values.type) and not len(values))
     ):
         raise _not_integers(name, str(values.type))
+    if shape == (0,) and ndim == 2:
+        shape = (0, 0)  # no boxes at all
     if len(shape) != ndim:
         raise _wrong_shape(name, shape, ndim)
     if pa.types.is_uint64(values.type):

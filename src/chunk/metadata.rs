@@ -1,10 +1,11 @@
 //! From a metadata document to an array's codecs and geometry.
 
+use std::borrow::Cow;
 use std::num::NonZeroU64;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use zarrs::array::codec::api::Codec;
+use zarrs::array::codec::api::{Codec, CodecMetadataOptions, CodecTraits};
 use zarrs::array::codec::{ShardingCodec, ShardingCodecConfiguration};
 use zarrs::array::{Array, ArrayCreateError, ArrayMetadata, ArrayMetadataV2, ArrayMetadataV3, CodecChain, DataType};
 use zarrs::metadata::v2::ArrayMetadataV2Order;
@@ -22,6 +23,8 @@ use crate::store::{Source, ZarrFormat};
 pub(super) struct Opened {
     pub(super) array: Array<()>,
     pub(super) key: StoreKey,
+    /// The document that holds the user attributes, as it is in the store; empty if there is none.
+    pub(super) attributes_document: Vec<u8>,
 }
 
 /// Reads and parses the metadata of the array at node path `path`.
@@ -41,7 +44,8 @@ pub(super) fn open(source: &Source, path: &str, format: Option<ZarrFormat>) -> R
         let key = key("zarr.json")?;
         if let Some(document) = source.get(&key, &mut scratch)? {
             let metadata = parse_v3(document.as_ref()).map_err(|error| error.at_key(key.as_str()))?;
-            return create(path, ArrayMetadata::V3(metadata)).map(|array| Opened { array, key });
+            let attributes_document = document.as_ref().to_vec();
+            return create(path, ArrayMetadata::V3(metadata)).map(|array| Opened { array, key, attributes_document });
         }
     }
     if format != Some(ZarrFormat::V3) {
@@ -49,12 +53,18 @@ pub(super) fn open(source: &Source, path: &str, format: Option<ZarrFormat>) -> R
         if let Some(document) = source.get(&key_array, &mut scratch)? {
             let mut metadata = parse_v2(document.as_ref()).map_err(|error| error.at_key(key_array.as_str()))?;
             drop(document);
+            let mut attributes_document = Vec::new();
             let key_attributes = key(".zattrs")?;
             if let Some(document) = source.get(&key_attributes, &mut scratch)? {
                 metadata.attributes =
                     parse(document.as_ref()).map_err(|error| error.at_key(key_attributes.as_str()))?;
+                attributes_document = document.as_ref().to_vec();
             }
-            return create(path, ArrayMetadata::V2(metadata)).map(|array| Opened { array, key: key_array });
+            return create(path, ArrayMetadata::V2(metadata)).map(|array| Opened {
+                array,
+                key: key_array,
+                attributes_document,
+            });
         }
     }
     let looked_for = match format {
@@ -68,7 +78,42 @@ pub(super) fn open(source: &Source, path: &str, format: Option<ZarrFormat>) -> R
 }
 
 fn parse<T: serde::de::DeserializeOwned>(document: &[u8]) -> Result<T> {
-    serde_json::from_slice(document).map_err(|source| invalid_document().source(source))
+    serde_json::from_slice(&quote_non_finite(document)).map_err(|source| invalid_document().source(source))
+}
+
+/// Puts quotes around NaN, Infinity and -Infinity, which Python writes as bare words and JSON does not have.
+fn quote_non_finite(document: &[u8]) -> Cow<'_, [u8]> {
+    const WORDS: [&[u8]; 3] = [b"-Infinity", b"Infinity", b"NaN"];
+    let mut quoted = Vec::new();
+    let (mut copied, mut at, mut in_string) = (0, 0, false);
+    while at < document.len() {
+        match document[at] {
+            b'\\' if in_string => at += 1,
+            b'"' => in_string = !in_string,
+            _ if in_string => {}
+            _ => {
+                if let Some(word) = WORDS.iter().find(|word| document[at..].starts_with(word)) {
+                    quoted.extend_from_slice(&document[copied..at]);
+                    quoted.push(b'"');
+                    quoted.extend_from_slice(word);
+                    quoted.push(b'"');
+                    at += word.len();
+                    copied = at;
+                    continue;
+                }
+            }
+        }
+        at += 1;
+    }
+    if copied == 0 {
+        return Cow::Borrowed(document);
+    }
+    quoted.extend_from_slice(&document[copied..]);
+    Cow::Owned(quoted)
+}
+
+fn parse_object(document: &[u8]) -> Result<serde_json::Value> {
+    Some(parse(document)?).filter(serde_json::Value::is_object).ok_or_else(invalid_document)
 }
 
 fn invalid_document() -> Error {
@@ -78,7 +123,7 @@ fn invalid_document() -> Error {
 }
 
 fn parse_v2(document: &[u8]) -> Result<ArrayMetadataV2> {
-    let mut value: serde_json::Value = parse(document)?;
+    let mut value = parse_object(document)?;
     let dtype = value.get("dtype").cloned().unwrap_or_default();
     if dtype.is_array() {
         return Err(Error::new(ErrorKind::Unsupported, format!("structured data type {dtype}"))
@@ -89,6 +134,11 @@ fn parse_v2(document: &[u8]) -> Result<ArrayMetadataV2> {
         // No fill value reads as zero, which zarrs does for all numbers but these.
         *fill = serde_json::json!([0.0, 0.0]);
     }
+    if dtype.as_str().is_some_and(|dtype| dtype.trim_start_matches(['<', '>', '|']).starts_with(['i', 'u'])) {
+        make_integral(&mut value["fill_value"]);
+    }
+    let shape = value["shape"].clone();
+    widen_empty_chunks(&mut value["chunks"], &shape);
     let mut metadata: ArrayMetadataV2 = from_value(value)?;
     if metadata.shape.len() < 2 {
         // C and F order are the same; without the transpose there is nothing to get wrong.
@@ -97,12 +147,32 @@ fn parse_v2(document: &[u8]) -> Result<ArrayMetadataV2> {
     Ok(metadata)
 }
 
+/// A fill value such as `1.0` for integers is the integer, as zarr-python has it.
+fn make_integral(fill_value: &mut serde_json::Value) {
+    let exact = 2_f64.powi(53);
+    if let Some(value) = fill_value.as_f64().filter(|value| value.fract() == 0.0 && value.abs() < exact)
+        && !fill_value.is_i64()
+        && !fill_value.is_u64()
+    {
+        *fill_value = serde_json::json!(value as i64);
+    }
+}
+
+/// A chunk of no elements along an axis of no elements is as good as one of one.
+fn widen_empty_chunks(chunk: &mut serde_json::Value, shape: &serde_json::Value) {
+    if let (Some(chunk), Some(shape)) = (chunk.as_array_mut(), shape.as_array()) {
+        for (chunk, _) in chunk.iter_mut().zip(shape).filter(|(chunk, len)| **chunk == 0 && **len == 0) {
+            *chunk = serde_json::json!(1);
+        }
+    }
+}
+
 fn from_value<T: serde::de::DeserializeOwned>(value: serde_json::Value) -> Result<T> {
     serde_json::from_value(value).map_err(|source| invalid_document().source(source))
 }
 
 fn parse_v3(document: &[u8]) -> Result<ArrayMetadataV3> {
-    let mut value: serde_json::Value = parse(document)?;
+    let mut value = parse_object(document)?;
     if value.get("node_type").and_then(serde_json::Value::as_str) == Some("group") {
         return Err(Error::new(ErrorKind::NotFound, "a group")
             .expected("an array")
@@ -121,6 +191,16 @@ fn parse_v3(document: &[u8]) -> Result<ArrayMetadataV3> {
                 .source(source)
                 .expected("a name, or a name and a configuration")
         })?;
+    }
+    if value["attributes"].is_null() {
+        value["attributes"] = serde_json::json!({});
+    }
+    if value["data_type"].as_str().is_some_and(|name| name.trim_start_matches('u').starts_with("int")) {
+        make_integral(&mut value["fill_value"]);
+    }
+    let shape = value["shape"].clone();
+    if let Some(chunk) = value.pointer_mut("/chunk_grid/configuration/chunk_shape") {
+        widen_empty_chunks(chunk, &shape);
     }
     let ndim = value["shape"].as_array().map_or(0, Vec::len);
     complete_codecs(&mut value["codecs"], ndim);
@@ -266,12 +346,39 @@ pub(super) fn geometry(array: &Array<()>, element: ElementType) -> Result<Geomet
         let in_shard = vec![NonZeroU64::MIN; chunk.len()];
         return Ok(Geometry { read_chunk: chunk.clone(), chunk, in_shard, sharding: None, decoder });
     };
-    let options = zarrs::array::codec::api::CodecMetadataOptions::default();
-    let configuration = zarrs::array::codec::api::CodecTraits::configuration(sharding, ZarrVersion::V3, &options)
+    let parts = self::sharding(array, sharding, &chunk, element)?;
+    Ok(Geometry {
+        chunk,
+        read_chunk: parts.read_chunk,
+        in_shard: parts.in_shard,
+        sharding: Some(parts.sharding),
+        decoder: parts.decoder,
+    })
+}
+
+/// How a shard is cut into subchunks.
+pub(super) struct ShardParts {
+    pub(super) read_chunk: Vec<NonZeroU64>,
+    pub(super) in_shard: Vec<NonZeroU64>,
+    pub(super) sharding: Sharding,
+    pub(super) decoder: Decoder,
+}
+
+/// Derives how shards of shape `chunk` are cut into subchunks.
+pub(super) fn sharding(
+    array: &Array<()>,
+    codec: &ShardingCodec,
+    chunk: &[NonZeroU64],
+    element: ElementType,
+) -> Result<ShardParts> {
+    let invalid = |what: String| Error::new(ErrorKind::Metadata, what);
+    let configuration = codec
+        .configuration(ZarrVersion::V3, &CodecMetadataOptions::default())
         .and_then(|configuration| serde_json::to_value(configuration).ok())
         .and_then(|configuration| serde_json::from_value(configuration).ok());
     let Some(ShardingCodecConfiguration::V1(configuration)) = configuration else {
-        return Err(Error::new(ErrorKind::Unsupported, "this variant of the sharding codec"));
+        return Err(Error::new(ErrorKind::Unsupported, "this variant of the sharding codec")
+            .expected("'sharding_indexed' of the Zarr specification"));
     };
     let read_chunk = configuration.chunk_shape.clone();
     let divides = chunk.len() == read_chunk.len()
@@ -285,12 +392,14 @@ pub(super) fn geometry(array: &Array<()>, element: ElementType) -> Result<Geomet
         .zip(&read_chunk)
         .filter_map(|(chunk, read_chunk)| NonZeroU64::new(chunk.get() / read_chunk.get()))
         .collect::<Vec<_>>();
-    let plugin = |source: PluginCreateError| invalid("the sharding codec's inner codecs".into()).source(source);
+    let plugin = |source: PluginCreateError| {
+        invalid("the sharding codec's inner codecs".into()).source(source).expected("codecs that are known and fit")
+    };
     let inner = CodecChain::from_metadata(&configuration.codecs).map_err(plugin)?;
     let index = CodecChain::from_metadata(&configuration.index_codecs).map_err(plugin)?;
     let sharding = Sharding::new(index, configuration.index_location, &in_shard)?;
     let decoder = Decoder::new(array, Arc::new(inner), Some(&configuration.codecs), &read_chunk, element)?;
-    Ok(Geometry { chunk, read_chunk, in_shard, sharding: Some(sharding), decoder })
+    Ok(ShardParts { read_chunk, in_shard, sharding, decoder })
 }
 
 /// The data type as the metadata names it.

@@ -36,6 +36,7 @@ struct Inner {
     /// Where the array lies, for people: a path or a node path.
     location: String,
     metadata_key: StoreKey,
+    attributes_document: Vec<u8>,
     zarrs: zarrs::array::Array<()>,
     element: ElementType,
     grid: Grid,
@@ -47,7 +48,7 @@ struct Inner {
 
 impl Inner {
     fn open(source: Source, path: &str, format: Option<ZarrFormat>, location: &str) -> Result<Self> {
-        let metadata::Opened { array: zarrs, key } = metadata::open(&source, path, format)?;
+        let metadata::Opened { array: zarrs, key, attributes_document } = metadata::open(&source, path, format)?;
         let element = ElementType::from_zarrs(zarrs.data_type(), &metadata::declared_data_type(zarrs.metadata()))?;
         let geometry = metadata::geometry(&zarrs, element)?;
         let grid = Grid::new(zarrs.shape(), &geometry.read_chunk, &geometry.in_shard)?;
@@ -61,6 +62,7 @@ impl Inner {
             source,
             location: location.to_owned(),
             metadata_key: key,
+            attributes_document,
             zarrs,
             element,
         })
@@ -95,7 +97,9 @@ impl Array {
     /// As [`open`](Self::open).
     pub fn open_local(root: impl AsRef<Path>, format: Option<ZarrFormat>) -> Result<Self> {
         let root = root.as_ref();
-        Self::from_source(Source::Local(local_directory(root)), "/", format, &root.to_string_lossy())
+        // Made absolute, so that the array stays the same when the working directory changes.
+        let absolute = std::path::absolute(root).unwrap_or_else(|_| root.to_path_buf());
+        Self::from_source(Source::Local(local_directory(&absolute)), "/", format, &absolute.to_string_lossy())
     }
 
     fn from_source(source: Source, path: &str, format: Option<ZarrFormat>, location: &str) -> Result<Self> {
@@ -129,7 +133,14 @@ impl Array {
         self.inner.shard_shape.as_deref()
     }
 
-    /// The user attributes.
+    /// The document that holds the user attributes, as it is in the store: the v3 metadata document, of which they are
+    /// the member `attributes`, or `.zattrs` of v2. Empty if there is none.
+    #[must_use]
+    pub fn attributes_document(&self) -> &[u8] {
+        &self.inner.attributes_document
+    }
+
+    /// The user attributes. NaN and infinities, which JSON does not have, are strings here.
     #[must_use]
     pub fn attributes(&self) -> &serde_json::Map<String, serde_json::Value> {
         self.inner.zarrs.attributes()
@@ -150,14 +161,32 @@ impl Array {
         &self.inner.location
     }
 
+    /// The directory that the array was opened in, if it was opened by [`open_local`](Self::open_local).
+    #[must_use]
+    pub fn directory(&self) -> Option<&Path> {
+        match &self.inner.source {
+            Source::Local(directory) => Some(directory.root()),
+            Source::Storage(_) => None,
+        }
+    }
+
     /// Plans a read of `selections`, without I/O.
     ///
     /// # Errors
     /// [`ErrorKind::Selection`] as [`Selections::bind`]; [`ErrorKind::Allocation`] if the result is too large.
     pub fn plan(&self, selections: &Selections) -> Result<Plan> {
+        self.plan_for(selections, None)
+    }
+
+    /// [`plan`](Self::plan) for a read that follows at once: refuses what this machine has no memory for.
+    pub(crate) fn plan_read(&self, selections: &Selections) -> Result<Plan> {
+        self.plan_for(selections, Some(self.inner.element.size()))
+    }
+
+    fn plan_for(&self, selections: &Selections, item: Option<usize>) -> Result<Plan> {
         selections
             .bind(self.shape())
-            .and_then(|bound| Plan::new(bound, self.inner.grid.clone()))
+            .and_then(|bound| Plan::new(bound, self.inner.grid.clone(), item))
             .map_err(|error| error.at_array(self.location()))
     }
 

@@ -65,14 +65,22 @@ impl Sharding {
     /// Reads and decodes the index of the shard `key`, or `None` if the store does not hold the shard.
     pub(crate) fn read(&self, value: &Value, key: &StoreKey, scratch: &mut Vec<u8>) -> Result<Option<ShardIndex>> {
         let Some(encoded) = value.read_edge(key, self.encoded_len, self.at_end, scratch)? else { return Ok(None) };
-        let corrupt = || {
-            Error::new(ErrorKind::Decode, "the shard index could not be decoded")
-                .at_key(key.as_str())
-                .remedy("The shard is corrupt; write it again.")
-        };
+        self.decode(encoded.as_ref()).map(Some).map_err(|error| error.at_key(key.as_str()))
+    }
+
+    /// Decodes the index at the edge of a whole shard.
+    pub(crate) fn decode_edge(&self, shard: &[u8]) -> Result<ShardIndex> {
+        let len = self.encoded_len as usize;
+        let edge =
+            if self.at_end { shard.len().checked_sub(len).map(|start| &shard[start..]) } else { shard.get(..len) };
+        let edge = edge.ok_or_else(|| corrupt().expected(format!("at least {len} bytes, got {}", shard.len())))?;
+        self.decode(edge)
+    }
+
+    fn decode(&self, encoded: &[u8]) -> Result<ShardIndex> {
         let decoded = catch_unwind(AssertUnwindSafe(|| {
             self.codecs.decode(
-                encoded.as_ref().into(),
+                encoded.into(),
                 &self.shape,
                 &data_type::uint64(),
                 &FillValue::from(u64::MAX),
@@ -86,8 +94,13 @@ impl Sharding {
         if entries.len() as u64 != expected {
             return Err(corrupt().expected(format!("{expected} bytes, decoded {}", entries.len())));
         }
-        Ok(Some(ShardIndex { entries }))
+        Ok(ShardIndex { entries })
     }
+}
+
+fn corrupt() -> Error {
+    Error::new(ErrorKind::Decode, "the shard index could not be decoded")
+        .remedy("The shard is corrupt; write it again.")
 }
 
 impl ShardIndex {

@@ -1,6 +1,7 @@
 //! Groups rows by the read chunks that they touch.
 
 use super::grid::Grid;
+use super::reserve;
 use crate::error::{Error, ErrorKind, Result};
 use crate::selection::BoundSelections;
 
@@ -34,11 +35,13 @@ impl Groups {
     }
 
     fn by_counting(selections: &BoundSelections, grid: &Grid) -> Result<Self> {
-        let mut next = reserve(grid.keys() as usize)?;
+        let mut next = reserve(grid.keys() as usize, "read chunks")?;
         next.resize(grid.keys() as usize, 0_usize);
         for_each_piece(selections, grid, |key, _| next[key as usize] += 1);
-        let mut chunks = Vec::new();
-        let mut offsets = vec![0];
+        let touched = next.iter().filter(|&&count| count > 0).count();
+        let mut chunks = reserve(touched, "read chunks")?;
+        let mut offsets = reserve(touched + 1, "read chunks")?;
+        offsets.push(0);
         let mut end = 0;
         for (key, count) in next.iter_mut().enumerate() {
             if *count > 0 {
@@ -49,7 +52,7 @@ impl Groups {
                 offsets.push(end);
             }
         }
-        let mut rows = reserve(end)?;
+        let mut rows = reserve(end, "pieces")?;
         rows.resize(end, 0);
         for_each_piece(selections, grid, |key, row| {
             let at = &mut next[key as usize];
@@ -60,11 +63,12 @@ impl Groups {
     }
 
     fn by_sorting(selections: &BoundSelections, grid: &Grid, pieces: usize) -> Result<Self> {
-        let mut pairs: Vec<(u64, u32)> = reserve(pieces)?;
+        let mut pairs: Vec<(u64, u32)> = reserve(pieces, "pieces")?;
         for_each_piece(selections, grid, |key, row| pairs.push((key, row)));
         pairs.sort_unstable();
-        let mut chunks = Vec::new();
-        let mut offsets = Vec::new();
+        let touched = pairs.chunk_by(|a, b| a.0 == b.0).count();
+        let mut chunks = reserve(touched, "read chunks")?;
+        let mut offsets = reserve(touched + 1, "read chunks")?;
         for (at, &(key, _)) in pairs.iter().enumerate() {
             if chunks.last() != Some(&key) {
                 chunks.push(key);
@@ -72,7 +76,7 @@ impl Groups {
             }
         }
         offsets.push(pairs.len());
-        let mut rows = reserve(pieces)?;
+        let mut rows = reserve(pieces, "pieces")?;
         rows.extend(pairs.iter().map(|&(_, row)| row));
         Ok(Self { chunks, offsets, rows })
     }
@@ -164,14 +168,4 @@ fn divider(chunk: u64, len: u64) -> impl Fn(u64) -> u64 {
     let short = u32::try_from(len).is_ok();
     let chunk_short = u32::try_from(chunk).unwrap_or(u32::MAX);
     move |index| if short { u64::from(index as u32 / chunk_short) } else { index / chunk }
-}
-
-fn reserve<T>(len: usize) -> Result<Vec<T>> {
-    let mut vec = Vec::new();
-    vec.try_reserve_exact(len).map_err(|source| {
-        Error::new(ErrorKind::Allocation, format!("a plan of {len} entries"))
-            .source(source)
-            .remedy("Read fewer or smaller selections at a time.")
-    })?;
-    Ok(vec)
 }

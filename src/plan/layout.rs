@@ -2,6 +2,7 @@
 
 use arrow_buffer::{OffsetBuffer, ScalarBuffer};
 
+use super::reserve;
 use crate::error::{Error, ErrorKind, Result};
 use crate::selection::BoundSelections;
 
@@ -28,7 +29,7 @@ impl Layout {
         let levels = selections.levels();
 
         if let (Some((starts, stops)), 1, 1) = (selections.first_axis(), axes, levels) {
-            let mut offsets = with_capacity(rows.saturating_add(1))?;
+            let mut offsets = reserve(rows.saturating_add(1), "rows")?;
             offsets.push(0);
             let mut end = 0_i64;
             for (start, stop) in starts.iter().zip(stops) {
@@ -57,11 +58,11 @@ impl Layout {
         }
         let mut offsets = Vec::with_capacity(levels);
         for &lists in &lists {
-            let mut level = with_capacity((lists as usize).saturating_add(1))?;
+            let mut level = reserve((lists as usize).saturating_add(1), "list offsets")?;
             level.push(0_i64);
             offsets.push(level);
         }
-        let mut row_starts = with_capacity(rows.saturating_add(1))?;
+        let mut row_starts = reserve(rows.saturating_add(1), "rows")?;
         row_starts.push(0_i64);
         let mut ends = vec![0_i64; levels];
         let mut end = 0_i64;
@@ -118,14 +119,4 @@ impl Layout {
 fn too_large() -> Error {
     Error::new(ErrorKind::Allocation, "the result has more than 2^63 - 1 elements or lists")
         .remedy("Read fewer or smaller selections at a time.")
-}
-
-fn with_capacity(len: usize) -> Result<Vec<i64>> {
-    let mut vec = Vec::new();
-    vec.try_reserve_exact(len).map_err(|source| {
-        Error::new(ErrorKind::Allocation, format!("the list offsets need {len} entries of 8 bytes"))
-            .source(source)
-            .remedy("Read fewer or smaller selections at a time, or drop inner axes with an integer.")
-    })?;
-    Ok(vec)
 }

@@ -21,6 +21,9 @@ use crate::selection::BoundSelections;
 /// From this many rows on, laying out and grouping take longer than starting a thread to do them at once.
 const PARALLEL_FROM: usize = 100_000;
 
+/// From this many bytes on, it is checked that there is memory for the result.
+const CHECKED_FROM: usize = 1 << 30;
+
 /// What one array's read will do: the read chunks it needs, each once, and the rows that each of them serves.
 ///
 /// A plan is inert. Making one does no I/O, and costs time and memory in the selections and the read chunks that they
@@ -34,19 +37,30 @@ pub struct Plan {
 }
 
 impl Plan {
-    pub(crate) fn new(selections: BoundSelections, grid: Grid) -> Result<Self> {
+    /// Plans a read. With `item`, the bytes of one element, a result that this machine has no memory for is refused
+    /// before the work is planned.
+    pub(crate) fn new(selections: BoundSelections, grid: Grid, item: Option<usize>) -> Result<Self> {
+        let layout = || {
+            let layout = Layout::new(&selections)?;
+            if let Some(bytes) =
+                item.map(|item| layout.elements().saturating_mul(item)).filter(|&bytes| bytes > CHECKED_FROM)
+            {
+                reserve::<u8>(bytes, "bytes of the result")?;
+            }
+            Ok(layout)
+        };
         let group = || group::Groups::new(&selections, &grid);
         let (layout, groups) = if selections.len() < PARALLEL_FROM {
-            (Layout::new(&selections), group())
+            (layout()?, group()?)
         } else {
             std::thread::scope(|scope| {
                 let groups = scope.spawn(group);
-                let layout = Layout::new(&selections);
+                let layout = layout();
                 let panicked = |_| Err(Error::new(ErrorKind::Internal, "planning panicked"));
-                (layout, groups.join().unwrap_or_else(panicked))
-            })
+                Ok::<_, Error>((layout?, groups.join().unwrap_or_else(panicked)?))
+            })?
         };
-        Ok(Self { layout: layout?, groups: groups?, selections, grid })
+        Ok(Self { selections, layout, grid, groups })
     }
 
     /// The selections, bound to the array's shape.
@@ -84,6 +98,17 @@ impl Plan {
     pub(crate) fn layout_mut(&mut self) -> &mut Layout {
         &mut self.layout
     }
+}
+
+/// An empty vector with room for `len` values.
+fn reserve<T>(len: usize, what: &str) -> Result<Vec<T>> {
+    let mut values = Vec::new();
+    values.try_reserve_exact(len).map_err(|source| {
+        Error::new(ErrorKind::Allocation, format!("no memory for {len} {what}"))
+            .source(source)
+            .remedy("Read fewer or smaller selections at a time.")
+    })?;
+    Ok(values)
 }
 
 impl fmt::Display for Plan {

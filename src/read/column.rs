@@ -18,6 +18,11 @@ use crate::store::Value;
 /// Stored bytes that nobody wants are read over where they are no more than this: a read costs as much as they do.
 const READ_GAP: usize = 16 << 10;
 
+/// So many wanted ranges are worth sorting for a read chunk of `len` bytes; with more, all of it is wanted.
+fn ranges_limit(len: usize) -> usize {
+    64 + len / (8 << 10)
+}
+
 /// The read of one array.
 pub(super) struct ColumnRead<'a> {
     array: &'a Array,
@@ -147,6 +152,13 @@ impl<'a> ColumnRead<'a> {
         let granularity = decoder.granularity();
         let WorkerScratch { encoded, direct, pieces, .. } = scratch;
 
+        if let (Some(known), Some(most)) = (place.known_len(), decoder.max_encoded_len())
+            && known > most
+        {
+            return Err(Error::new(ErrorKind::Decode, format!("the chunk has {known} encoded bytes"))
+                .expected(format!("at most {most}, because it decodes to {len}"))
+                .remedy("The chunk is corrupt; write it again."));
+        }
         let mut claim = claim;
         let stored = granularity == Granularity::Stored && len > READ_GAP;
         if stored && place.known_len().is_some_and(|known| known == len as u64) {
@@ -182,7 +194,9 @@ impl<'a> ColumnRead<'a> {
                     prefix = self.scatter.wanted_end(&claim, limit, pieces)?.map(|end| 0..end);
                     prefix.as_ref().map(std::slice::from_ref)
                 }
-                Granularity::Blocks => Some(&**self.scatter.wanted(&claim, 0, pieces)?),
+                Granularity::Blocks => {
+                    self.scatter.wanted(&claim, 0, ranges_limit(len), pieces)?.map(|ranges| &**ranges)
+                }
                 Granularity::Whole | Granularity::Stored => None,
             };
             let out = decoder.decode(encoded, wanted, direct)?;
@@ -223,7 +237,8 @@ impl<'a> ColumnRead<'a> {
         )?;
         let Some(claim) = left else { return Ok(None) };
 
-        let wanted = self.scatter.wanted(&claim, READ_GAP, pieces)?;
+        let limit = ranges_limit(decoder.decoded_len());
+        let Some(wanted) = self.scatter.wanted(&claim, READ_GAP, limit, pieces)? else { return Ok(Some(claim)) };
         let bytes: usize = wanted.iter().map(ExactSizeIterator::len).sum();
         if bytes > decoder.decoded_len() / 8 * 7 {
             return Ok(Some(claim));

@@ -5,7 +5,7 @@
 //! * [`ahead`]: read-ahead on a cold disk.
 //! * [`shards`]: shards that are open, their indices read once.
 //! * [`run`]: the geometry of copies.
-//! * [`scatter`]: the only unsafe code of the crate: disjoint writes into one output.
+//! * [`scatter`]: disjoint writes into one output, in unsafe code.
 //! * [`output`]: the output buffer.
 //! * [`pool`]: the threads.
 //! * [`stats`]: what a read did.

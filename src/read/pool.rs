@@ -7,6 +7,9 @@ use rayon::{ThreadPool, ThreadPoolBuilder};
 
 use crate::error::{Error, ErrorKind, Result};
 
+/// More threads than this only get in each other's way.
+const MAX_THREADS: usize = 1024;
+
 /// The pool used last, kept for the next read.
 static SHARED: Mutex<Option<Shared>> = Mutex::new(None);
 
@@ -20,8 +23,9 @@ struct Shared {
 /// A pool of `threads` threads; by default, of as many as this process may run at once.
 pub(super) fn pool(threads: Option<usize>) -> Result<Arc<ThreadPool>> {
     let threads = match threads {
-        Some(0) => {
-            return Err(Error::new(ErrorKind::Selection, "0 threads").expected("at least one"));
+        Some(threads) if !(1..=MAX_THREADS).contains(&threads) => {
+            return Err(Error::new(ErrorKind::Unsupported, format!("{threads} threads"))
+                .expected(format!("1 to {MAX_THREADS}")));
         }
         Some(threads) => threads,
         None => std::thread::available_parallelism().map_or(1, NonZeroUsize::get),

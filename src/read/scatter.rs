@@ -1,18 +1,21 @@
 //! Writes the pieces of decoded read chunks to their places in the output, from many threads at once.
 //!
-//! The only unsafe code of the crate. All of it rests on [`Tiling`], which proves that pieces of different read chunks
-//! never overlap, and on [`Claim`], which is given out once per read chunk.
+//! All unsafe code here rests on [`Tiling`], which proves that pieces of different read chunks
+//! never overlap, and on [`Claim`], which is given out once per read chunk of its output.
 #![allow(unsafe_code)]
 
 use std::marker::PhantomData;
 use std::ops::Range;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use super::run::{Lines, Run, Step, for_each_run, locate, merge};
 use crate::chunk::Extent;
 use crate::error::{Error, ErrorKind, Result};
 use crate::plan::Plan;
 use crate::plan::tiling::{Piece, Tiling};
+
+/// Numbers the scatters of this process.
+static SCATTERS: AtomicU64 = AtomicU64::new(0);
 
 /// One output buffer, shared by the threads that fill it.
 pub(super) struct Scatter<'a> {
@@ -24,6 +27,7 @@ pub(super) struct Scatter<'a> {
     /// Distance between neighbours along each axis of a decoded read chunk, in elements.
     strides: &'a [usize],
     lines: Option<Lines<'a>>,
+    id: u64,
     next: AtomicUsize,
     copied: AtomicUsize,
     output: PhantomData<&'a mut [u8]>,
@@ -38,6 +42,8 @@ unsafe impl Send for Scatter<'_> {}
 /// The sole right to write the pieces of one read chunk. Given out once for each.
 pub(super) struct Claim {
     chunk: usize,
+    /// The scatter that gave it out.
+    scatter: u64,
 }
 
 impl Claim {
@@ -75,6 +81,7 @@ impl<'a> Scatter<'a> {
             item,
             strides,
             lines: Lines::new(tiling.plan(), item, strides),
+            id: SCATTERS.fetch_add(1, Ordering::Relaxed),
             next: AtomicUsize::new(0),
             copied: AtomicUsize::new(0),
             output: PhantomData,
@@ -88,7 +95,7 @@ impl<'a> Scatter<'a> {
     /// The next read chunk that nobody has claimed yet, in storage order.
     pub(super) fn claim(&self) -> Option<Claim> {
         let chunk = self.next.fetch_add(1, Ordering::Relaxed);
-        (chunk < self.tiling.plan().read_chunks()).then_some(Claim { chunk })
+        (chunk < self.tiling.plan().read_chunks()).then_some(Claim { chunk, scatter: self.id })
     }
 
     /// Copies the pieces of the claimed read chunk from its decoded bytes.
@@ -128,14 +135,14 @@ impl<'a> Scatter<'a> {
     /// [`copy`](Self::copy) where every piece is one run.
     fn copy_lines(&self, claim: &Claim, lines: &Lines<'_>, decoded: &[u8], extent: &Extent) -> Result<()> {
         let beyond = || Error::new(ErrorKind::Internal, "a piece reaches beyond its buffer");
-        let plan = self.tiling.plan();
-        let line = lines.chunk(plan.groups().chunks()[claim.chunk]);
+        let (rows, key) = self.chunk(claim)?;
+        let line = lines.chunk(key);
         // The extent's bytes, so that positions in the read chunk only have to be shifted.
         let source = decoded.get(extent.at..extent.at + extent.source.len()).ok_or_else(beyond)?;
         let mut copied = 0;
         // Bounds first, for some rows at a time: their loads do not depend on each other, so the cache misses overlap.
         let mut runs = [Run::default(); 32];
-        for rows in plan.groups().rows(claim.chunk).chunks(runs.len()) {
+        for rows in rows.chunks(runs.len()) {
             for (run, &row) in runs.iter_mut().zip(rows) {
                 *run = lines.run(row as usize, &line);
             }
@@ -176,40 +183,53 @@ impl<'a> Scatter<'a> {
     }
 
     /// The bytes of the claimed read chunk that its pieces need, sorted, those with no more than `gap` bytes between
-    /// them merged.
+    /// them merged. `None` if they are more than `limit` ranges, pieces next to each other counted as one.
     pub(super) fn wanted<'s>(
         &self,
         claim: &Claim,
         gap: usize,
+        limit: usize,
         scratch: &'s mut PieceScratch,
-    ) -> Result<&'s mut Vec<Range<usize>>> {
+    ) -> Result<Option<&'s mut Vec<Range<usize>>>> {
         let PieceScratch { piece, origin, walk, wanted } = scratch;
         wanted.clear();
-        self.origin(claim, origin);
-        for &row in self.tiling.plan().groups().rows(claim.chunk) {
+        let (rows, key) = self.chunk(claim)?;
+        self.origin(key, origin);
+        for &row in rows {
             self.piece(row, origin, piece)?;
             let run = Run::of(piece, self.item, self.strides, walk)?;
             let (cut, hull) = run.cut(walk, gap);
-            for_each_run(run, &mut walk[..cut], |source, _| wanted.push(source..source + hull));
+            if walk[..cut].iter().fold(1, |runs: usize, step| runs.saturating_mul(step.len)) > limit {
+                return Ok(None);
+            }
+            for_each_run(run, &mut walk[..cut], |source, _| match wanted.last_mut() {
+                Some(last) if (last.start..=last.end.saturating_add(gap)).contains(&source) => {
+                    last.end = last.end.max(source + hull);
+                }
+                _ => wanted.push(source..source + hull),
+            });
+            if wanted.len() > limit {
+                return Ok(None);
+            }
         }
         merge(wanted, gap);
-        Ok(wanted)
+        Ok(Some(wanted))
     }
 
     /// One past the last byte of the claimed read chunk that its pieces need. `None` if that is beyond `limit`.
     pub(super) fn wanted_end(&self, claim: &Claim, limit: usize, scratch: &mut PieceScratch) -> Result<Option<usize>> {
+        let (rows, key) = self.chunk(claim)?;
         if let Some(lines) = &self.lines {
-            let plan = self.tiling.plan();
-            let line = lines.chunk(plan.groups().chunks()[claim.chunk]);
-            let ends = plan.groups().rows(claim.chunk).iter().map(|&row| lines.end(row as usize, &line));
+            let line = lines.chunk(key);
+            let ends = rows.iter().map(|&row| lines.end(row as usize, &line));
             // A maximum without a way out early runs faster than one with it.
             let end = ends.max().unwrap_or(0);
             return Ok((end <= limit).then_some(end));
         }
         let PieceScratch { piece, origin, walk, .. } = scratch;
-        self.origin(claim, origin);
+        self.origin(key, origin);
         let mut end = 0;
-        for &row in self.tiling.plan().groups().rows(claim.chunk) {
+        for &row in rows {
             self.piece(row, origin, piece)?;
             let run = Run::of(piece, self.item, self.strides, walk)?;
             end = end.max(run.source + run.spans(walk).0);
@@ -229,9 +249,9 @@ impl<'a> Scatter<'a> {
         accept: impl FnOnce(&Range<usize>) -> bool,
         write: impl FnOnce(Range<usize>, &mut [u8]) -> Result<()>,
     ) -> Result<Option<Claim>> {
-        let &[row] = self.tiling.plan().groups().rows(claim.chunk) else { return Ok(Some(claim)) };
+        let (&[row], key) = self.chunk(&claim)? else { return Ok(Some(claim)) };
         let PieceScratch { piece, origin, walk, .. } = scratch;
-        self.origin(&claim, origin);
+        self.origin(key, origin);
         self.piece(row, origin, piece)?;
         let run = Run::of(piece, self.item, self.strides, walk)?;
         let source = run.source..run.source + run.len;
@@ -290,9 +310,10 @@ impl<'a> Scatter<'a> {
         mut visit: impl FnMut(&Self, &Piece, &mut Vec<Step>) -> Result<usize>,
     ) -> Result<()> {
         let PieceScratch { piece, origin, walk, .. } = scratch;
-        self.origin(&claim, origin);
+        let (rows, key) = self.chunk(&claim)?;
+        self.origin(key, origin);
         let mut copied = 0;
-        for &row in self.tiling.plan().groups().rows(claim.chunk) {
+        for &row in rows {
             self.piece(row, origin, piece)?;
             copied += visit(self, piece, walk)?;
         }
@@ -300,10 +321,19 @@ impl<'a> Scatter<'a> {
         Ok(())
     }
 
-    /// The first element of the claimed read chunk along each axis.
-    fn origin(&self, claim: &Claim, origin: &mut Vec<u64>) {
+    /// The rows of the claimed read chunk and its key.
+    fn chunk(&self, claim: &Claim) -> Result<(&'a [u32], u64)> {
+        if claim.scatter != self.id {
+            return Err(Error::new(ErrorKind::Internal, "a claim on another output"));
+        }
+        let groups = self.tiling.plan().groups();
+        Ok((groups.rows(claim.chunk), groups.chunks()[claim.chunk]))
+    }
+
+    /// The first element of the read chunk `key` along each axis.
+    fn origin(&self, key: u64, origin: &mut Vec<u64>) {
         let plan = self.tiling.plan();
-        plan.grid().chunk_indices(plan.groups().chunks()[claim.chunk], origin);
+        plan.grid().chunk_indices(key, origin);
         for (axis, index) in origin.iter_mut().enumerate() {
             *index *= plan.grid().chunk_len(axis);
         }

@@ -20,9 +20,13 @@ impl LocalDirectory {
         Self { root: root.to_path_buf() }
     }
 
+    pub(crate) fn root(&self) -> &Path {
+        &self.root
+    }
+
     /// Opens the value of `key` and tells its length in bytes, or `None` if there is no such file.
     pub(super) fn open(&self, key: &StoreKey) -> Result<Option<(File, u64)>> {
-        let file = match File::open(self.root.join(key.as_str())) {
+        let file = match open(&self.root.join(key.as_str())) {
             Ok(file) => file,
             Err(source) if is_absent(&source) => return Ok(None),
             Err(source) => return Err(read_error(source)),
@@ -42,6 +46,18 @@ impl LocalDirectory {
             Err(source) => Err(read_error(source)),
         }
     }
+}
+
+/// Opens a file for reading; does not wait for a writer where it is a named pipe.
+#[cfg(target_os = "linux")]
+fn open(path: &Path) -> io::Result<File> {
+    use std::os::unix::fs::OpenOptionsExt;
+    fs::OpenOptions::new().read(true).custom_flags(rustix::fs::OFlags::NONBLOCK.bits() as i32).open(path)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn open(path: &Path) -> io::Result<File> {
+    File::open(path)
 }
 
 /// Reads `len` bytes from `offset` into the front of `scratch`.

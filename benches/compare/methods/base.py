@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from ..workloads import Case
+    from ..case import Case
 
 MANY = 20_000  # selections from which one Python object for each is too much to hold at once
 

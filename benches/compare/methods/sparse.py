@@ -15,7 +15,7 @@ from .zarr_python import NEEDS, counting, use_pipeline
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from ..workloads import Case
+    from ..case import Case
 
 ReadRows = Callable[["NDArray[np.int64]"], Any]
 

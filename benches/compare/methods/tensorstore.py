@@ -13,7 +13,7 @@ from .base import Method, Reader, one_axis, too_many
 from .zarr_python import indices
 
 if TYPE_CHECKING:
-    from ..workloads import Case
+    from ..case import Case
 
 CACHE = 2_000_000_000
 Read = Callable[[list[Any], "Case"], Any]

@@ -15,7 +15,7 @@ import numpy as np
 from .base import Method, Reader, one_axis, too_many
 
 if TYPE_CHECKING:
-    from ..workloads import Case, Ints
+    from ..case import Case, Ints
 
 Read = Callable[[Any, "Case"], Any]
 

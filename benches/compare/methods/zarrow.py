@@ -9,7 +9,7 @@ from .base import Method, Reader
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from ..workloads import Case
+    from ..case import Case
 
 
 def start(case: Case, threads: int) -> Reader:

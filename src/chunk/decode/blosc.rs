@@ -7,7 +7,14 @@
 use std::ffi::c_int;
 use std::ops::Range;
 
+use crate::store::reserve;
+
 const HEADER_LEN: usize = 16;
+const FORMAT: u8 = 2;
+const FUTURE_FLAG: u8 = 0x08;
+
+/// The library does not check that it got the memory for three blocks, so from this length on that is checked before.
+const LARGE: usize = 16 << 20;
 
 /// A blosc buffer whose header agrees with its length.
 pub(super) struct Blosc<'a> {
@@ -28,7 +35,11 @@ impl<'a> Blosc<'a> {
         };
         let (decoded_len, block_len, encoded_len) = (number(4)?, number(8)?, number(12)?);
         let typesize = usize::from(bytes[3]);
-        let sound = encoded_len == bytes.len()
+        let scratch = block_len.checked_mul(3)?;
+        let sound = bytes[0] == FORMAT
+            && bytes[2] & FUTURE_FLAG == 0
+            && (scratch < LARGE || reserve(scratch).is_ok())
+            && encoded_len == bytes.len()
             && encoded_len >= HEADER_LEN
             && typesize > 0
             && (decoded_len == 0 || (block_len > 0 && block_len <= decoded_len));

@@ -1,56 +1,124 @@
-//! Decoding through zarrs' codec chain, for chains that have no direct path.
+//! Decoding codec by codec, for chains that have no direct path.
+//!
+//! Compressors and shards are decoded here, because zarrs believes the lengths that their headers claim; everything
+//! else is zarrs' own.
 
 use std::borrow::Cow;
 use std::num::NonZeroU64;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use zarrs::array::{Array, ArrayToBytesCodecTraits, CodecChain, CodecOptions, DataType, FillValue};
+use zarrs::array::codec::{BloscCodec, Bz2Codec, GzipCodec, ShardingCodec, ZlibCodec, ZstdCodec};
+use zarrs::array::{Array, ArrayBytes, BytesRepresentation, CodecChain, CodecOptions, DataType, FillValue};
 
+use super::bounded;
+use super::shards::NestedShards;
 use super::{corrupt, wrong_length};
-use crate::error::Result;
+use crate::arrow::ElementType;
+use crate::error::{Error, ErrorKind, Result};
 use crate::store::reserve;
 
-/// From this length on, it is checked that there is memory for a read chunk.
+/// From this length on, it is checked that there is memory for a read chunk: some codecs allocate by the metadata's
+/// word alone.
 const HUGE: usize = 1 << 30;
 
 pub(super) struct Chain {
     codecs: Arc<CodecChain>,
-    shape: Vec<NonZeroU64>,
-    data_type: DataType,
-    fill_value: FillValue,
+    /// Shape, data type and fill value before each array to array codec, and after the last.
+    stages: Vec<(Vec<NonZeroU64>, DataType, FillValue)>,
+    shards: Option<NestedShards>,
     options: CodecOptions,
+    decoded_len: usize,
 }
 
 impl Chain {
-    pub(super) fn new(array: &Array<()>, codecs: Arc<CodecChain>, shape: Vec<NonZeroU64>) -> Self {
-        Self {
-            codecs,
-            shape,
-            data_type: array.data_type().clone(),
-            fill_value: array.fill_value().clone(),
-            // The chunks of a read keep all threads busy; codecs must not start more.
-            options: CodecOptions::default().with_concurrent_target(1),
+    pub(super) fn new(
+        array: &Array<()>,
+        codecs: Arc<CodecChain>,
+        shape: &[NonZeroU64],
+        element: ElementType,
+        decoded_len: usize,
+    ) -> Result<Self> {
+        let misfit = || {
+            Error::new(ErrorKind::Metadata, "the codecs do not fit the array")
+                .expected("codecs for its number of axes and its data type")
+        };
+        let mut stages = vec![(shape.to_vec(), array.data_type().clone(), array.fill_value().clone())];
+        for codec in codecs.array_to_array_codecs() {
+            let Some((shape, data_type, fill_value)) = stages.last() else { return Err(misfit()) };
+            let next = catch_unwind(AssertUnwindSafe(|| codec.encoded_representation(shape, data_type, fill_value)))
+                .map_err(|_| misfit())?
+                .map_err(|source| misfit().source(source))?;
+            stages.push(next);
         }
+        let shards = match (codecs.array_to_bytes_codec().as_any().downcast_ref::<ShardingCodec>(), stages.last()) {
+            (Some(sharding), Some((shape, data_type, fill_value))) => {
+                if data_type != array.data_type() {
+                    return Err(Error::new(ErrorKind::Unsupported, "shards behind a codec that changes the data type")
+                        .expected("such codecs inside the shards"));
+                }
+                Some(NestedShards::new(array, sharding, shape, fill_value, element)?)
+            }
+            _ => None,
+        };
+        // The chunks of a read keep all threads busy; codecs must not start more.
+        let options = CodecOptions::default().with_concurrent_target(1);
+        Ok(Self { codecs, stages, shards, options, decoded_len })
     }
 
-    /// Decodes one read chunk of `decoded_len` bytes, in C order.
-    pub(super) fn decode<'a>(&self, encoded: &'a [u8], decoded_len: usize) -> Result<Cow<'a, [u8]>> {
-        if decoded_len >= HUGE {
-            // Some codecs allocate by the metadata's word alone; one that no machine can hold ends here.
-            reserve(decoded_len)?;
+    /// Decodes one read chunk, in C order.
+    pub(super) fn decode<'a>(&self, encoded: &'a [u8]) -> Result<Cow<'a, [u8]>> {
+        if self.decoded_len >= HUGE {
+            reserve(self.decoded_len)?;
         }
-        // A codec that panics on corrupt bytes must not take the caller down.
-        let decoded = catch_unwind(AssertUnwindSafe(|| {
-            self.codecs.decode(Cow::Borrowed(encoded), &self.shape, &self.data_type, &self.fill_value, &self.options)
-        }))
-        .map_err(|_| corrupt())?
-        .map_err(|source| corrupt().source(source))?
-        .into_fixed()
-        .map_err(|source| corrupt().source(source))?;
-        if decoded.len() != decoded_len {
-            return Err(wrong_length(decoded.len(), decoded_len));
+        let bytes = self.bytes_to_bytes(encoded)?;
+        let Some((stage, outer)) = self.stages.split_last() else { return Err(corrupt()) };
+        let mut array = match &self.shards {
+            Some(shards) => ArrayBytes::new_flen(shards.decode(&bytes)?),
+            None => {
+                let (shape, data_type, fill_value) = stage;
+                let codec = self.codecs.array_to_bytes_codec();
+                guard(|| codec.decode(bytes, shape, data_type, fill_value, &self.options))?
+            }
+        };
+        for (codec, (shape, data_type, fill_value)) in self.codecs.array_to_array_codecs().iter().zip(outer).rev() {
+            array = guard(|| codec.decode(array, shape, data_type, fill_value, &self.options))?;
+        }
+        let decoded = array.into_fixed().map_err(|source| corrupt().source(source))?;
+        if decoded.len() != self.decoded_len {
+            return Err(wrong_length(decoded.len(), self.decoded_len));
         }
         Ok(decoded)
     }
+
+    fn bytes_to_bytes<'a>(&self, encoded: &'a [u8]) -> Result<Cow<'a, [u8]>> {
+        let codecs = self.codecs.bytes_to_bytes_codecs();
+        let mut bytes = Cow::Borrowed(encoded);
+        for (at, codec) in codecs.iter().enumerate().rev() {
+            let bound = bounded::after(self.decoded_len, at);
+            let kind = codec.as_any();
+            let decoded = if kind.is::<ZstdCodec>() {
+                bounded::zstd(&bytes, bound)
+            } else if kind.is::<GzipCodec>() {
+                bounded::gzip(&bytes, bound)
+            } else if kind.is::<ZlibCodec>() {
+                bounded::zlib(&bytes, bound)
+            } else if kind.is::<Bz2Codec>() {
+                bounded::bz2(&bytes, bound)
+            } else if kind.is::<BloscCodec>() {
+                bounded::blosc(&bytes, bound)
+            } else {
+                let representation = BytesRepresentation::BoundedSize(bound as u64);
+                bytes = guard(|| codec.decode(bytes, &representation, &self.options))?;
+                continue;
+            };
+            bytes = Cow::Owned(decoded?);
+        }
+        Ok(bytes)
+    }
+}
+
+/// Runs a codec of zarrs. One that panics on corrupt bytes must not take the caller down.
+fn guard<T, E: std::error::Error + Send + Sync + 'static>(decode: impl FnOnce() -> Result<T, E>) -> Result<T> {
+    catch_unwind(AssertUnwindSafe(decode)).map_err(|_| corrupt())?.map_err(|source| corrupt().source(source))
 }

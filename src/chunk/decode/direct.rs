@@ -228,8 +228,8 @@ fn decompress(compressor: Compressor, encoded: &[u8], target: &mut [u8], scratch
         Compressor::Gzip => {
             let deflate = scratch.deflate.get_or_insert_with(Decompressor::new);
             match deflate.gzip_decompress(encoded, target) {
-                Ok(decoded) if decoded == len => decoded,
-                // Only the first member of several, which are valid gzip too.
+                Ok(decoded) if decoded == len && is_one_member(encoded, len) => decoded,
+                // Several members are valid gzip too, and anything else behind the first is not.
                 _ => gzip_members(encoded, target).map_err(|source| corrupt().source(source))?,
             }
         }
@@ -249,6 +249,16 @@ fn decompress(compressor: Compressor, encoded: &[u8], target: &mut [u8], scratch
         return Err(wrong_length(decoded, len));
     }
     Ok(())
+}
+
+/// Whether a gzip file that starts with a member of `len` bytes ends with it: no other member can start in it, and it
+/// ends in the member's length. libdeflate does not tell where it stopped.
+///
+/// Source: RFC 1952, section 2.3.
+fn is_one_member(encoded: &[u8], len: usize) -> bool {
+    let member_start = [0x1f, 0x8b, 8];
+    let ends_in_len = encoded.last_chunk::<4>() == Some(&(len as u32).to_le_bytes());
+    ends_in_len && memchr::memmem::rfind(encoded, &member_start) == Some(0)
 }
 
 /// Decompresses a gzip file of any number of members, and returns the decoded length, or more than `target` has where
@@ -282,14 +292,16 @@ fn zstd_prefix(context: &mut DCtx<'static>, encoded: &[u8], target: &mut [u8]) -
     Ok(())
 }
 
-/// Whether decoding only the front of a zstd stream of `len` bytes hides nothing: its frame says that it has that
-/// length, and has no checksum that decoding all of it would check.
+/// Whether a zstd stream may be decoded in part: it is one whole frame, by its block headers, says that it has `len`
+/// bytes, and has no checksum that only decoding all of it would check.
 ///
 /// Source: RFC 8878, section 3.1.1.1.1: bit 2 of the frame header descriptor, after the magic number, is the checksum
 /// flag.
 fn zstd_prefix_is_sound(encoded: &[u8], len: usize) -> bool {
     let has_checksum = encoded.get(4).is_none_or(|descriptor| descriptor & 4 != 0);
-    !has_checksum && matches!(zstd_safe::get_frame_content_size(encoded), Ok(Some(size)) if size == len as u64)
+    !has_checksum
+        && zstd_safe::find_frame_compressed_size(encoded) == Ok(encoded.len())
+        && matches!(zstd_safe::get_frame_content_size(encoded), Ok(Some(size)) if size == len as u64)
 }
 
 fn context<'a>(zstd: &'a mut Option<DCtx<'static>>) -> &'a mut DCtx<'static> {

@@ -1,12 +1,16 @@
 //! Decodes one read chunk.
 //!
 //! * [`direct`]: the chains that make up nearly all data, decompressed straight into their place.
-//! * [`chain`]: everything else, through zarrs' codec chain.
+//! * [`chain`]: everything else, codec by codec.
+//! * [`bounded`]: streams whose length is not known.
+//! * [`shards`]: shards that have to be decoded whole.
 //! * [`blosc`]: the C library's interface.
 
 mod blosc;
+mod bounded;
 mod chain;
 mod direct;
+mod shards;
 
 use std::borrow::Cow;
 use std::num::NonZeroU64;
@@ -103,7 +107,7 @@ impl Decoder {
         }
         let path = match direct {
             Some((direct, _)) => Path::Direct(direct),
-            None => Path::Chain(Chain::new(array, codecs, shape.to_vec())),
+            None => Path::Chain(Chain::new(array, codecs, shape, element, decoded_len)?),
         };
         Ok(Self { path, decoded_len, strides })
     }
@@ -116,6 +120,15 @@ impl Decoder {
     /// Distance between neighbours along each axis of a decoded read chunk, in elements.
     pub(crate) fn strides(&self) -> &[usize] {
         &self.strides
+    }
+
+    /// Most bytes that a read chunk can have encoded, in the store. `None` if that cannot be told.
+    pub(crate) fn max_encoded_len(&self) -> Option<u64> {
+        match &self.path {
+            // No compressor makes so much more of what it cannot compress.
+            Path::Direct(_) => Some((self.decoded_len as u64).saturating_mul(2).saturating_add(1 << 20)),
+            Path::Chain(_) => None,
+        }
     }
 
     /// How much has to be decoded to have some bytes.
@@ -146,7 +159,7 @@ impl Decoder {
     ) -> Result<Decoded<'a>> {
         match &self.path {
             Path::Direct(direct) => direct.decode(encoded, wanted, scratch),
-            Path::Chain(chain) => chain.decode(encoded, self.decoded_len).map(Decoded::whole),
+            Path::Chain(chain) => chain.decode(encoded).map(Decoded::whole),
         }
     }
 
@@ -158,7 +171,7 @@ impl Decoder {
         match &self.path {
             Path::Direct(direct) => direct.decode_into(encoded, target, scratch),
             Path::Chain(chain) => {
-                let decoded = chain.decode(encoded, self.decoded_len)?;
+                let decoded = chain.decode(encoded)?;
                 target.copy_from_slice(&decoded);
                 Ok(())
             }

@@ -1,0 +1,77 @@
+//! Decompression of streams whose length is not known, but bounded: whatever a header claims, no more is allocated.
+
+use std::io::Read;
+
+use bzip2::read::MultiBzDecoder;
+use flate2::read::{MultiGzDecoder, ZlibDecoder};
+use zstd_safe::{DCtx, InBuffer, OutBuffer};
+
+use super::blosc::Blosc;
+use super::{corrupt, wrong_length};
+use crate::error::Result;
+use crate::store::reserve;
+
+/// Most bytes that `codecs` codecs make of a read chunk of `decoded_len` bytes, in array to bytes and bytes to bytes
+/// codecs together: generous, but a bound.
+pub(super) fn after(decoded_len: usize, codecs: usize) -> usize {
+    let once = decoded_len.saturating_mul(4).saturating_add(64 << 10);
+    (0..codecs).fold(once, |len, _| len.saturating_add(len / 4).saturating_add(64 << 10))
+}
+
+pub(super) fn gzip(encoded: &[u8], bound: usize) -> Result<Vec<u8>> {
+    read(MultiGzDecoder::new(encoded), bound)
+}
+
+pub(super) fn zlib(encoded: &[u8], bound: usize) -> Result<Vec<u8>> {
+    read(ZlibDecoder::new(encoded), bound)
+}
+
+pub(super) fn bz2(encoded: &[u8], bound: usize) -> Result<Vec<u8>> {
+    read(MultiBzDecoder::new(encoded), bound)
+}
+
+pub(super) fn blosc(encoded: &[u8], bound: usize) -> Result<Vec<u8>> {
+    let blosc = Blosc::new(encoded).ok_or_else(corrupt)?;
+    if blosc.decoded_len() > bound {
+        return Err(wrong_length(blosc.decoded_len(), bound));
+    }
+    let mut decoded = reserve(blosc.decoded_len())?;
+    decoded.resize(blosc.decoded_len(), 0);
+    blosc.decode(&mut decoded).ok_or_else(corrupt)?;
+    Ok(decoded)
+}
+
+pub(super) fn zstd(encoded: &[u8], bound: usize) -> Result<Vec<u8>> {
+    let failed = |code| corrupt().source(std::io::Error::other(zstd_safe::get_error_name(code)));
+    let mut context = DCtx::create();
+    let mut decoded = Vec::new();
+    let mut input = InBuffer::around(encoded);
+    let mut block = vec![0; DCtx::out_size()];
+    loop {
+        let mut output = OutBuffer::around(&mut block[..]);
+        let left = context.decompress_stream(&mut output, &mut input).map_err(failed)?;
+        let len = output.pos();
+        if decoded.len() + len > bound {
+            return Err(wrong_length(decoded.len() + len, bound));
+        }
+        decoded.extend_from_slice(&block[..len]);
+        let at_end = input.pos() == encoded.len();
+        if at_end && left == 0 {
+            return Ok(decoded);
+        }
+        if at_end && len < block.len() {
+            // The stream wants more bytes than there are.
+            return Err(corrupt().expected("a whole zstd stream"));
+        }
+    }
+}
+
+fn read(decoder: impl Read, bound: usize) -> Result<Vec<u8>> {
+    let mut decoded = Vec::new();
+    let read = decoder.take(bound as u64 + 1).read_to_end(&mut decoded);
+    read.map_err(|source| corrupt().source(source))?;
+    if decoded.len() > bound {
+        return Err(wrong_length(decoded.len(), bound));
+    }
+    Ok(decoded)
+}

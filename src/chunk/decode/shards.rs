@@ -1,0 +1,104 @@
+//! Shards that have to be decoded whole: inside other shards, or behind other codecs.
+
+use std::num::NonZeroU64;
+
+use zarrs::array::codec::ShardingCodec;
+use zarrs::array::{Array, FillValue};
+
+use super::{Decoder, DirectScratch, corrupt, wrong_length};
+use crate::arrow::ElementType;
+use crate::chunk::metadata;
+use crate::chunk::shard::{Entry, Sharding};
+use crate::error::Result;
+use crate::store::reserve;
+
+pub(super) struct NestedShards {
+    sharding: Sharding,
+    decoder: Box<Decoder>,
+    /// Shape of a subchunk, and subchunks along each axis.
+    subchunk: Vec<usize>,
+    in_shard: Vec<usize>,
+    fill_value: Vec<u8>,
+    item: usize,
+}
+
+impl NestedShards {
+    pub(super) fn new(
+        array: &Array<()>,
+        sharding: &ShardingCodec,
+        shape: &[NonZeroU64],
+        fill_value: &FillValue,
+        element: ElementType,
+    ) -> Result<Self> {
+        let parts = metadata::sharding(array, sharding, shape, element)?;
+        let lengths = |shape: &[NonZeroU64]| shape.iter().map(|len| len.get() as usize).collect();
+        Ok(Self {
+            subchunk: lengths(&parts.read_chunk),
+            in_shard: lengths(&parts.in_shard),
+            sharding: parts.sharding,
+            decoder: Box::new(parts.decoder),
+            fill_value: fill_value.as_ne_bytes().to_vec(),
+            item: element.size(),
+        })
+    }
+
+    /// Decodes a whole shard, in C order.
+    pub(super) fn decode(&self, encoded: &[u8]) -> Result<Vec<u8>> {
+        let index = self.sharding.decode_edge(encoded)?;
+        let shape: Vec<usize> = self.subchunk.iter().zip(&self.in_shard).map(|(len, count)| len * count).collect();
+        let len = shape.iter().product::<usize>() * self.item;
+        let mut decoded = reserve(len)?;
+        decoded.resize(len, 0);
+        let fill = self.fill_value.repeat(self.subchunk.last().copied().unwrap_or(1));
+        let mut scratch = DirectScratch::default();
+        let mut at = vec![0; shape.len()];
+        for subchunk in 0..self.in_shard.iter().product::<usize>() {
+            unravel(subchunk, &self.in_shard, &mut at);
+            let origin: Vec<usize> = at.iter().zip(&self.subchunk).map(|(at, len)| at * len).collect();
+            match index.entry(subchunk as u64)? {
+                Entry::Missing => self.place(&mut decoded, &shape, &origin, |_, row| row.copy_from_slice(&fill)),
+                Entry::Bytes { start, len } => {
+                    let bytes = encoded.get(start as usize..(start + len) as usize);
+                    let bytes = bytes.ok_or_else(|| wrong_length(encoded.len(), (start + len) as usize))?;
+                    let elements = self.decoder.decode(bytes, None, &mut scratch)?;
+                    let strides = self.decoder.strides();
+                    if elements.bytes.len() != self.decoder.decoded_len() {
+                        return Err(corrupt());
+                    }
+                    self.place(&mut decoded, &shape, &origin, |at, row| {
+                        let start: usize = at.iter().zip(strides).map(|(at, stride)| at * stride).sum();
+                        let stride = strides.last().copied().unwrap_or(1);
+                        for (i, element) in row.chunks_exact_mut(self.item).enumerate() {
+                            let from = (start + i * stride) * self.item;
+                            element.copy_from_slice(&elements.bytes[from..from + self.item]);
+                        }
+                    });
+                }
+            }
+        }
+        Ok(decoded)
+    }
+
+    /// Calls `write` for each row along the last axis of the subchunk at `origin`, with the row's position in the
+    /// subchunk and its bytes in the shard.
+    fn place(&self, shard: &mut [u8], shape: &[usize], origin: &[usize], mut write: impl FnMut(&[usize], &mut [u8])) {
+        let axes = self.subchunk.len();
+        let (outer, row) = self.subchunk.split_at(axes.saturating_sub(1));
+        let row = row.first().copied().unwrap_or(1);
+        let mut at = vec![0; axes];
+        for line in 0..outer.iter().product::<usize>() {
+            unravel(line, outer, &mut at[..outer.len()]);
+            let element = (0..axes).fold(0, |element, axis| element * shape[axis] + origin[axis] + at[axis]);
+            let start = element * self.item;
+            write(&at, &mut shard[start..start + row * self.item]);
+        }
+    }
+}
+
+/// The position in C order of the `index`-th place of `shape`.
+fn unravel(mut index: usize, shape: &[usize], at: &mut [usize]) {
+    for (at, len) in at.iter_mut().zip(shape).rev() {
+        *at = index % len;
+        index /= len;
+    }
+}
