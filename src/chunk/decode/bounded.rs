@@ -66,9 +66,9 @@ pub(super) fn zstd(encoded: &[u8], bound: usize) -> Result<Vec<u8>> {
     }
 }
 
-fn read(decoder: impl Read, bound: usize) -> Result<Vec<u8>> {
+fn read(stream: impl Read, bound: usize) -> Result<Vec<u8>> {
     let mut decoded = Vec::new();
-    let read = decoder.take(bound as u64 + 1).read_to_end(&mut decoded);
+    let read = stream.take(bound as u64 + 1).read_to_end(&mut decoded);
     read.map_err(|source| corrupt().source(source))?;
     if decoded.len() > bound {
         return Err(wrong_length(decoded.len(), bound));

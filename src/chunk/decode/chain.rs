@@ -73,13 +73,12 @@ impl Chain {
         }
         let bytes = self.bytes_to_bytes(encoded)?;
         let Some((stage, outer)) = self.stages.split_last() else { return Err(corrupt()) };
-        let mut array = match &self.shards {
-            Some(shards) => ArrayBytes::new_flen(shards.decode(&bytes)?),
-            None => {
-                let (shape, data_type, fill_value) = stage;
-                let codec = self.codecs.array_to_bytes_codec();
-                guard(|| codec.decode(bytes, shape, data_type, fill_value, &self.options))?
-            }
+        let mut array = if let Some(shards) = &self.shards {
+            ArrayBytes::new_flen(shards.decode(&bytes)?)
+        } else {
+            let (shape, data_type, fill_value) = stage;
+            let codec = self.codecs.array_to_bytes_codec();
+            guard(|| codec.decode(bytes, shape, data_type, fill_value, &self.options))?
         };
         for (codec, (shape, data_type, fill_value)) in self.codecs.array_to_array_codecs().iter().zip(outer).rev() {
             array = guard(|| codec.decode(array, shape, data_type, fill_value, &self.options))?;

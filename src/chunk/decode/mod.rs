@@ -38,7 +38,7 @@ pub(crate) struct Decoder {
 
 enum Path {
     Direct(Direct),
-    Chain(Chain),
+    Chain(Box<Chain>),
 }
 
 /// Bytes of a read chunk and where they stand among decoded bytes.
@@ -107,7 +107,7 @@ impl Decoder {
         }
         let path = match direct {
             Some((direct, _)) => Path::Direct(direct),
-            None => Path::Chain(Chain::new(array, codecs, shape, element, decoded_len)?),
+            None => Path::Chain(Box::new(Chain::new(array, codecs, shape, element, decoded_len)?)),
         };
         Ok(Self { path, decoded_len, strides })
     }
