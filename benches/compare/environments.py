@@ -112,7 +112,8 @@ def install_zarrow(found: list[tuple[PeerSet, str]]) -> None:
     wheels = bench_dir() / "wheels"
     shutil.rmtree(wheels, ignore_errors=True)
     command = [sys.executable, "-m", "maturin", "build", "--release", "--out", str(wheels)]
-    subprocess.run([*command, "--interpreter", sys.executable], cwd=ROOT, check=True)
+    options = ["--compatibility", "linux", "--interpreter", sys.executable]
+    subprocess.run([*command, *options], cwd=ROOT, check=True)
     (wheel,) = wheels.glob("zarrow-*.whl")
     for _, python in found:
         if not pip(python, "--force-reinstall", "--no-deps", str(wheel)):

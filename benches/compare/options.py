@@ -83,10 +83,10 @@ class Options:
             for name in names
         )
 
-    def wants_method(self, name: str) -> bool:
-        """Whether a method was asked for, by any part of its name."""
+    def wants_method(self, name: str, kind: str) -> bool:
+        """Whether a method was asked for, by any part of its name. The limit always is."""
         return not self.methods or any(
-            re.search(pattern, name, re.IGNORECASE) for pattern in self.methods
+            kind == "limit" or re.search(pattern, name, re.IGNORECASE) for pattern in self.methods
         )
 
 

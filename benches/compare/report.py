@@ -164,13 +164,16 @@ def markdown(results: Results) -> str:
     """Give the whole report."""
     versions = ""
     for name, packages in results["environments"].items():
-        others = ", ".join(f"{key} {value}" for key, value in packages.items() if key != "python")
+        named = {
+            key: value for key, value in packages.items() if key not in {"python", "zarr-fused"}
+        }
+        others = ", ".join(f"{key} {value}" for key, value in named.items())
         missing = ", ".join(results["missing"].get(name, ()))
         versions += f"- {name}: Python {packages['python']}, {others}"
         versions += f"; missing: {missing}\n" if missing else "\n"
     about = (
         f"{results['date']}, zarrow at {results['revision']}, scale {results['scale']},"
-        f" {results['threads']} threads. {results['machine']}."
+        f" {results['threads']} threads. {results['machine']}.\n"
     )
     parts = [
         "# zarrow and other readers, measured\n",

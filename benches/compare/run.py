@@ -21,8 +21,10 @@ def main() -> int:
     options = parse()
     affinity(options.threads)
     chosen = [each for each in workloads.WORKLOADS.values() if options.wants_workload(each.name)]
-    methods = [each for each in METHODS.values() if options.wants_method(each.name)]
-    if options.list_only or not (chosen and methods):
+    methods = [each for each in METHODS.values() if options.wants_method(each.name, each.kind)]
+    if not chosen:
+        sys.exit(f"no workload is named {' or '.join(options.workloads)}; see ARGS=--list")
+    if options.list_only:
         print(
             "Workloads:",
             *(f"  {each.name:12} {each.title}; {each.detail}" for each in chosen),

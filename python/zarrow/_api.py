@@ -204,7 +204,8 @@ def _check_threads(threads: int | None) -> int | None:
     count = operator.index(threads)
     if not 1 <= count <= _MAX_THREADS:
         raise ValueError(
-            f"threads is {count}; expected 1 to {_MAX_THREADS}, or None for as many as may run at once"
+            f"threads is {count}; expected 1 to {_MAX_THREADS}, "
+            "or None for as many as may run at once"
         )
     return count
 

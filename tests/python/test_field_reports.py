@@ -137,7 +137,11 @@ def test_named_pipes_do_not_hang(tmp_path: Path, name: str) -> None:
     path = write(tmp_path, [BYTES])
     (path / name).unlink(missing_ok=True)
     os.mkfifo(path / name)
-    code = "import sys, zarrow\ntry: zarrow.read_ragged(sys.argv[1], [...])\nexcept zarrow.StoreError: pass\n"
+    code = (
+        "import sys, zarrow\n"
+        "try: zarrow.read_ragged(sys.argv[1], [...])\n"
+        "except zarrow.StoreError: pass\n"
+    )
     subprocess.run([sys.executable, "-c", code, str(path)], check=True, timeout=30)
 
 
