@@ -19,7 +19,7 @@ pub enum ErrorKind {
     Metadata,
     /// Encoded bytes could not be decoded: truncated, corrupt, or of the wrong length.
     Decode,
-    /// Valid Zarr that this release cannot read: a codec, a data type, a chunk grid.
+    /// Valid, but this release cannot do it: a codec, a data type, a chunk grid, a number of threads.
     Unsupported,
     /// The result or a buffer is too large for this machine.
     Allocation,

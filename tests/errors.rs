@@ -566,7 +566,7 @@ fn errors_leave_the_threads_usable() {
 fn no_threads() {
     let array = lib::open(&counting(&[bytes_codec()]), "/a").expect("array");
     let error = read(&array, 0).expect_err("no threads");
-    assert_error(&error, ErrorKind::Selection);
+    assert_error(&error, ErrorKind::Unsupported);
 }
 
 #[test]

@@ -78,7 +78,7 @@ def find_python(peers: PeerSet) -> str | None:
     for version in versions:
         candidates.append(shutil.which(f"python{version}"))
         candidates += map(str, sorted(pyenv.glob(f"{version}.*/bin/python")))
-    test = f"import sys, venv; sys.exit(sys.version_info < {peers.oldest})"
+    test = f"import sys, ensurepip, venv; sys.exit(sys.version_info < {peers.oldest})"
     for python in filter(None, candidates):
         if not subprocess.run([python, "-c", test], capture_output=True, check=False).returncode:
             return python
