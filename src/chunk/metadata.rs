@@ -135,10 +135,14 @@ fn parse_v2(document: &[u8]) -> Result<ArrayMetadataV2> {
         *fill = serde_json::json!([0.0, 0.0]);
     }
     if dtype.as_str().is_some_and(|dtype| dtype.trim_start_matches(['<', '>', '|']).starts_with(['i', 'u'])) {
-        make_integral(&mut value["fill_value"]);
+        if let Some(fill_value) = value.get_mut("fill_value") {
+            make_integral(fill_value);
+        }
     }
     let shape = value["shape"].clone();
-    widen_empty_chunks(&mut value["chunks"], &shape);
+    if let Some(chunk) = value.get_mut("chunks") {
+        widen_empty_chunks(chunk, &shape);
+    }
     let mut metadata: ArrayMetadataV2 = from_value(value)?;
     if metadata.shape.len() < 2 {
         // C and F order are the same; without the transpose there is nothing to get wrong.
