@@ -134,10 +134,10 @@ fn parse_v2(document: &[u8]) -> Result<ArrayMetadataV2> {
         // No fill value reads as zero, which zarrs does for all numbers but these.
         *fill = serde_json::json!([0.0, 0.0]);
     }
-    if dtype.as_str().is_some_and(|dtype| dtype.trim_start_matches(['<', '>', '|']).starts_with(['i', 'u'])) {
-        if let Some(fill_value) = value.get_mut("fill_value") {
-            make_integral(fill_value);
-        }
+    if dtype.as_str().is_some_and(|dtype| dtype.trim_start_matches(['<', '>', '|']).starts_with(['i', 'u']))
+        && let Some(fill_value) = value.get_mut("fill_value")
+    {
+        make_integral(fill_value);
     }
     let shape = value["shape"].clone();
     if let Some(chunk) = value.get_mut("chunks") {
