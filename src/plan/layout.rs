@@ -70,10 +70,10 @@ impl Layout {
             // An axis of extent zero empties the lists below it, so the products cannot exceed the sums above.
             let mut count = 1_i64;
             for (level, extent) in kept_extents(row).enumerate() {
-                for _ in 0..count {
-                    ends[level] += extent;
-                    offsets[level].push(ends[level]);
-                }
+                // An iterator of known length, so that this compiles to a loop without checks.
+                let end = ends[level];
+                offsets[level].extend((1..=count as usize).map(|list| end + list as i64 * extent));
+                ends[level] += count * extent;
                 count *= extent;
             }
             end += count;
