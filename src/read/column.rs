@@ -41,6 +41,13 @@ pub(super) struct WorkerScratch {
     pieces: PieceScratch,
 }
 
+impl WorkerScratch {
+    /// Bytes of the large buffers.
+    pub(super) fn len(&self) -> usize {
+        self.encoded.len() + self.index.len() + self.direct.len()
+    }
+}
+
 /// Where the encoded bytes of a read chunk lie in the store.
 enum Place {
     /// They are the whole value.

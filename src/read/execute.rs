@@ -1,5 +1,6 @@
 //! The workers: each claims read chunks, one after the other, and fetches, decodes and scatters them.
 
+use std::cell::RefCell;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
@@ -12,6 +13,13 @@ use crate::chunk::Array;
 use crate::error::{Error, ErrorKind, Result};
 use crate::plan::Plan;
 use crate::plan::tiling::Tiling;
+
+/// Buffers of no more bytes than this are kept for the thread's next read.
+const KEPT_SCRATCH: usize = 4 << 20;
+
+thread_local! {
+    static SCRATCH: RefCell<WorkerScratch> = RefCell::default();
+}
 
 /// Carries out one plan per array, all on one pool, and returns one output per plan. Counters are added to `stats`.
 pub(crate) fn execute(
@@ -45,7 +53,7 @@ pub(crate) fn execute(
     let failure = Failure::default();
     let chunks: usize = columns.iter().map(|(_, plan)| plan.read_chunks()).sum();
     let work = || {
-        let mut scratch = WorkerScratch::default();
+        let mut scratch = SCRATCH.take();
         for read in &reads {
             while let Some(claim) = read.claim() {
                 if failure.is_set() {
@@ -56,6 +64,9 @@ pub(crate) fn execute(
                     return;
                 }
             }
+        }
+        if scratch.len() <= KEPT_SCRATCH {
+            SCRATCH.set(scratch);
         }
     };
     // One chunk is not worth waking the pool.

@@ -14,6 +14,9 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::plan::Plan;
 use crate::plan::tiling::{Piece, Tiling};
 
+/// So many pieces are computed before the first of them is copied.
+const BATCH: usize = 16;
+
 /// Numbers the scatters of this process.
 static SCATTERS: AtomicU64 = AtomicU64::new(0);
 
@@ -57,6 +60,7 @@ impl Claim {
 #[derive(Debug, Default)]
 pub(super) struct PieceScratch {
     piece: Piece,
+    batch: Vec<Piece>,
     origin: Vec<u64>,
     walk: Vec<Step>,
     wanted: Vec<Range<usize>>,
@@ -191,7 +195,7 @@ impl<'a> Scatter<'a> {
         limit: usize,
         scratch: &'s mut PieceScratch,
     ) -> Result<Option<&'s mut Vec<Range<usize>>>> {
-        let PieceScratch { piece, origin, walk, wanted } = scratch;
+        let PieceScratch { piece, origin, walk, wanted, .. } = scratch;
         wanted.clear();
         let (rows, key) = self.chunk(claim)?;
         self.origin(key, origin);
@@ -309,13 +313,19 @@ impl<'a> Scatter<'a> {
         scratch: &mut PieceScratch,
         mut visit: impl FnMut(&Self, &Piece, &mut Vec<Step>) -> Result<usize>,
     ) -> Result<()> {
-        let PieceScratch { piece, origin, walk, .. } = scratch;
+        let PieceScratch { batch, origin, walk, .. } = scratch;
         let (rows, key) = self.chunk(&claim)?;
         self.origin(key, origin);
         let mut copied = 0;
-        for &row in rows {
-            self.piece(row, origin, piece)?;
-            copied += visit(self, piece, walk)?;
+        batch.resize_with(BATCH, Piece::default);
+        for rows in rows.chunks(BATCH) {
+            // Some rows at a time: their bounds lie anywhere in memory, and loads that nothing depends on overlap.
+            for (piece, &row) in batch.iter_mut().zip(rows) {
+                self.piece(row, origin, piece)?;
+            }
+            for piece in &batch[..rows.len()] {
+                copied += visit(self, piece, walk)?;
+            }
         }
         self.copied.fetch_add(copied, Ordering::Relaxed);
         Ok(())

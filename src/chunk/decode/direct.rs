@@ -53,6 +53,13 @@ pub(crate) struct DirectScratch {
     decoded: Vec<u8>,
 }
 
+impl DirectScratch {
+    /// Bytes of the large buffers.
+    pub(crate) fn len(&self) -> usize {
+        self.decoded.len()
+    }
+}
+
 impl Direct {
     /// The direct path for `codecs`, and the order in which the stored axes lie where it is not C order. `None` if
     /// there is no direct path for them.
