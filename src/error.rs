@@ -23,6 +23,8 @@ pub enum ErrorKind {
     Unsupported,
     /// The result or a buffer is too large for this machine.
     Allocation,
+    /// The caller cancelled the read.
+    Cancelled,
     /// A bug in this crate; please report it.
     Internal,
 }

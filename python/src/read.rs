@@ -1,11 +1,18 @@
 //! The read itself, and what it did.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread;
+use std::time::Duration;
+
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use pyo3_arrow::PyArray;
 
 use crate::array::Array;
-use crate::error::to_python;
+use crate::error::{exception, to_python};
 use crate::selections::{Selections, from_python};
 
 /// What one read did.
@@ -29,12 +36,60 @@ pub(crate) fn _read<'py>(
         Err(_) => from_python(selections)?,
     };
     let options = zarrow::ReadOptions::default().with_threads(threads);
-    let ragged = py.detach(|| array.read(&selections, &options)).map_err(|error| to_python(py, &error))?;
+    let ragged = read_interruptibly(py, array, &selections, options)?;
     let stats = ReadStats { inner: *ragged.stats() };
     let rows = PyArray::from_array_ref(ragged.into_array());
     // pyarrow takes it over through the C data interface: no copy.
     let rows = py.import("pyarrow")?.call_method1("array", (rows,))?;
     Ok((rows, stats))
+}
+
+/// How often a read looks for signals.
+const PATIENCE: Duration = Duration::from_millis(50);
+
+/// Reads on another thread, while this one, which Python hands signals to, waits for the end or for Ctrl-C.
+fn read_interruptibly(
+    py: Python<'_>,
+    array: &zarrow::Array,
+    selections: &zarrow::Selections,
+    options: zarrow::ReadOptions,
+) -> PyResult<zarrow::Ragged> {
+    let cancel = Arc::new(AtomicBool::new(false));
+    let options = options.with_cancel(cancel.clone());
+    let mut interrupt = None;
+    let outcome = py.detach(|| {
+        let (done, wait) = mpsc::sync_channel(1);
+        thread::scope(|scope| {
+            let options = &options;
+            scope.spawn(move || {
+                // A panic leaves nothing sent, which the other end sees.
+                if let Ok(outcome) = catch_unwind(AssertUnwindSafe(|| array.read(selections, options))) {
+                    let _ = done.send(outcome);
+                }
+            });
+            loop {
+                match wait.recv_timeout(PATIENCE) {
+                    Ok(outcome) => return Some(outcome),
+                    Err(RecvTimeoutError::Disconnected) => return None,
+                    Err(RecvTimeoutError::Timeout) => {
+                        let signals: PyResult<()> = Python::attach(|py| {
+                            py.check_signals()?;
+                            Ok(())
+                        });
+                        if let (None, Err(error)) = (&interrupt, signals) {
+                            interrupt = Some(error);
+                            cancel.store(true, Ordering::Relaxed);
+                        }
+                    }
+                }
+            }
+        })
+    });
+    match (interrupt, outcome) {
+        (Some(interrupt), _) => Err(interrupt),
+        (None, Some(outcome)) => outcome.map_err(|error| to_python(py, &error)),
+        (None, None) => Err(exception(py, "ZarrowError", "the reading thread panicked; please report this".to_owned())),
+    }
 }
 
 #[pymethods]

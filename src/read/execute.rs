@@ -59,6 +59,10 @@ pub(crate) fn execute(
                 if failure.is_set() {
                     return;
                 }
+                if options.is_cancelled() {
+                    failure.set(Error::new(ErrorKind::Cancelled, "the read was cancelled"));
+                    return;
+                }
                 if let Err(error) = read.chunk(claim, &mut scratch, &counters) {
                     failure.set(error);
                     return;

@@ -20,6 +20,9 @@ mod scatter;
 mod shards;
 mod stats;
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
 pub use self::stats::ReadStats;
 
 /// How to carry out a read.
@@ -31,6 +34,7 @@ pub use self::stats::ReadStats;
 #[derive(Debug, Clone, Default)]
 pub struct ReadOptions {
     threads: Option<usize>,
+    cancel: Option<Arc<AtomicBool>>,
 }
 
 impl ReadOptions {
@@ -46,5 +50,17 @@ impl ReadOptions {
     #[must_use]
     pub fn threads(&self) -> Option<usize> {
         self.threads
+    }
+
+    /// Ends the read with [`ErrorKind::Cancelled`](crate::ErrorKind::Cancelled) soon after `cancel` becomes true: each
+    /// thread finishes the read chunk that it works on.
+    #[must_use]
+    pub fn with_cancel(mut self, cancel: Arc<AtomicBool>) -> Self {
+        self.cancel = Some(cancel);
+        self
+    }
+
+    fn is_cancelled(&self) -> bool {
+        self.cancel.as_ref().is_some_and(|cancel| cancel.load(Ordering::Relaxed))
     }
 }

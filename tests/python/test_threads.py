@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -13,6 +14,7 @@ from typing import Any
 import numpy as np
 import oracle
 import pytest
+import zarr
 import zarrow
 from arrays import Maker, Written, write_values
 from failures import run
@@ -172,3 +174,34 @@ def test_reads_while_others_write(make: Maker) -> None:
         stop.set()
         thread.join()
     assert seen
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals are sent otherwise there")
+def test_an_interrupt_ends_a_read(tmp_path: Path) -> None:
+    """SIGINT raises KeyboardInterrupt before the read would end, and later reads work."""
+    z = zarr.create_array(
+        tmp_path / "a", shape=(3000, 2**20), chunks=(1, 2**20), dtype="u1", compressors=GzipCodec()
+    )
+    z[0] = np.arange(2**20) % 251
+    chunk = tmp_path / "a/c/0/0"
+    for row in range(1, 3000):
+        folder = tmp_path / "a/c" / str(row)
+        folder.mkdir()
+        (folder / "0").hardlink_to(chunk)
+    code = """
+import os, signal, sys, threading, time
+import zarrow
+array = zarrow.open_array(sys.argv[1])
+begin = time.perf_counter()
+zarrow.read_ragged(array, [(slice(None), slice(0, 2))])
+whole = time.perf_counter() - begin
+threading.Timer(whole / 10, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+begin = time.perf_counter()
+try:
+    zarrow.read_ragged(array, [(slice(None), slice(0, 2))])
+except KeyboardInterrupt:
+    print("early" if time.perf_counter() - begin < 0.8 * whole else "late")
+print(len(zarrow.read_ragged(array, [slice(0, 8)])))
+"""
+    done = run(code, str(tmp_path / "a"))
+    assert done.stdout.split() == ["early", "1"], done.stderr
