@@ -39,6 +39,7 @@ const _: () = assert!(usize::BITS == 64, "zarrow needs a 64-bit target");
 mod arrow;
 mod chunk;
 mod error;
+mod memory;
 mod plan;
 mod read;
 mod selection;

@@ -16,6 +16,7 @@ use std::fmt;
 use self::grid::Grid;
 pub use self::layout::Layout;
 use crate::error::{Error, ErrorKind, Result};
+use crate::memory;
 use crate::selection::BoundSelections;
 
 /// From this many rows on, laying out and grouping take longer than starting a thread to do them at once.
@@ -100,15 +101,9 @@ impl Plan {
     }
 }
 
-/// An empty vector with room for `len` values.
+/// An empty vector with room for `len` values of a plan.
 fn reserve<T>(len: usize, what: &str) -> Result<Vec<T>> {
-    let mut values = Vec::new();
-    values.try_reserve_exact(len).map_err(|source| {
-        Error::new(ErrorKind::Allocation, format!("no memory for {len} {what}"))
-            .source(source)
-            .remedy("Read fewer or smaller selections at a time.")
-    })?;
-    Ok(values)
+    memory::reserve(len, what, "Read fewer or smaller selections at a time.")
 }
 
 impl fmt::Display for Plan {

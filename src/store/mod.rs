@@ -12,6 +12,7 @@ use zarrs::storage::{Bytes, ReadableStorage, StorageError, StoreKey};
 
 pub(crate) use self::local::LocalDirectory;
 use crate::error::{Error, ErrorKind, Result};
+use crate::memory;
 
 /// Which release of the Zarr format an array's metadata follows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -207,13 +208,7 @@ impl Value {
 /// # Errors
 /// [`ErrorKind::Allocation`] if there is no memory for them.
 pub(crate) fn reserve(len: usize) -> Result<Vec<u8>> {
-    let mut buffer = Vec::new();
-    buffer.try_reserve_exact(len).map_err(|source| {
-        Error::new(ErrorKind::Allocation, format!("no memory for {len} bytes of a chunk"))
-            .source(source)
-            .remedy("Read with fewer threads, or on a machine with more memory.")
-    })?;
-    Ok(buffer)
+    memory::reserve(len, "bytes of a chunk", "Read with fewer threads, or on a machine with more memory.")
 }
 
 /// The first `len` bytes of a scratch buffer, which grows as needed and never shrinks.
