@@ -16,15 +16,18 @@ export PIP_ROOT_USER_ACTION := ignore
 
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help demo test test-rust test-python lint lint-source lint-build fmt bench bench-quick clean develop release cargo
+.PHONY: help demo test test-rust test-python lint lint-source lint-build fmt clean develop release cargo
+.PHONY: bench bench-quick bench-rust bench-instructions
 
 help:
-	@echo 'make demo   build in release mode and run examples/quickstart.py'
-	@echo 'make test   all tests, of Rust and of Python'
-	@echo 'make lint   rustfmt, clippy, ruff, mypy and stubtest'
-	@echo 'make fmt    format all code'
-	@echo 'make bench  compare with other readers, in a folder outside the checkout; bench-quick: on less data'
-	@echo 'make clean  remove .venv, the local build and all caches'
+	@echo 'make demo                build in release mode and run examples/quickstart.py'
+	@echo 'make test                all tests, of Rust and of Python'
+	@echo 'make lint                rustfmt, clippy, ruff, mypy and stubtest'
+	@echo 'make fmt                 format all code'
+	@echo 'make bench               compare with other readers, in a folder outside the checkout; bench-quick: on less data'
+	@echo 'make bench-rust          time planning, copying and decoding'
+	@echo 'make bench-instructions  count instructions, and fail if there are more than before; needs valgrind'
+	@echo 'make clean               remove .venv, the local build and all caches'
 
 demo: release $(VENV)/.demo
 	$(PY) examples/quickstart.py
@@ -67,6 +70,14 @@ bench: $(VENV)/.build | cargo
 
 bench-quick: $(VENV)/.build | cargo
 	$(PY) -m benches.compare --scale quick $(ARGS)
+
+# ARGS chooses: make bench-rust ARGS='--bench copying crops'. See benches/README.md.
+bench-rust: | cargo
+	cargo bench $(ARGS)
+
+# make bench-instructions ARGS=--update takes the counts as the new baseline.
+bench-instructions: $(READY) | cargo
+	$(PY) benches/instructions/check.py $(ARGS)
 
 # The extension module, in the profile of `cargo test`.
 develop: $(VENV)/.build | cargo

@@ -23,19 +23,20 @@ pub(crate) struct ReadStats {
 
 /// Reads `selections` (`zarrow.Selections` or an iterable) of `array`: a pyarrow array and the stats.
 #[pyfunction]
-#[pyo3(signature = (array, selections, threads))]
+#[pyo3(signature = (array, selections, threads, memory_limit))]
 pub(crate) fn _read<'py>(
     py: Python<'py>,
     array: &Bound<'py, Array>,
     selections: &Bound<'py, PyAny>,
     threads: Option<usize>,
+    memory_limit: Option<usize>,
 ) -> PyResult<(Bound<'py, PyAny>, ReadStats)> {
     let array = &array.get().inner;
     let selections = match selections.cast::<Selections>() {
         Ok(selections) => selections.get().inner.clone(),
         Err(_) => from_python(selections)?,
     };
-    let options = zarrow::ReadOptions::default().with_threads(threads);
+    let options = zarrow::ReadOptions::default().with_threads(threads).with_memory_limit(memory_limit);
     let ragged = read_interruptibly(py, array, &selections, options)?;
     let stats = ReadStats { inner: *ragged.stats() };
     let rows = PyArray::from_array_ref(ragged.into_array());
@@ -142,6 +143,12 @@ impl ReadStats {
         self.inner.pieces
     }
 
+    /// The most bytes of encoded and decoded chunks that were held at once, beside the result.
+    #[getter]
+    fn bytes_held(&self) -> u64 {
+        self.inner.bytes_held
+    }
+
     /// Wall time of planning, in seconds.
     #[getter]
     fn plan_seconds(&self) -> f64 {
@@ -165,6 +172,7 @@ impl ReadStats {
         dict.set_item("bytes_decoded", self.bytes_decoded())?;
         dict.set_item("bytes_out", self.bytes_out())?;
         dict.set_item("pieces", self.pieces())?;
+        dict.set_item("bytes_held", self.bytes_held())?;
         dict.set_item("plan_seconds", self.plan_seconds())?;
         dict.set_item("read_seconds", self.read_seconds())?;
         Ok(dict)

@@ -89,6 +89,7 @@ def read_ragged(
     path: str | None = None,
     return_stats: Literal[False] = False,
     threads: int | None = None,
+    memory_limit: int | None = None,
 ) -> pa.Array: ...
 @overload
 def read_ragged(
@@ -98,6 +99,7 @@ def read_ragged(
     path: str | None = None,
     return_stats: Literal[True],
     threads: int | None = None,
+    memory_limit: int | None = None,
 ) -> tuple[pa.Array, ReadStats]: ...
 @overload
 def read_ragged(
@@ -107,6 +109,7 @@ def read_ragged(
     path: str | None = None,
     return_stats: bool,
     threads: int | None = None,
+    memory_limit: int | None = None,
 ) -> pa.Array | tuple[pa.Array, ReadStats]: ...
 def read_ragged(
     array: ArrayLike,
@@ -115,6 +118,7 @@ def read_ragged(
     path: str | None = None,
     return_stats: bool = False,
     threads: int | None = None,
+    memory_limit: int | None = None,
 ) -> pa.Array | tuple[pa.Array, ReadStats]:
     """Read many selections of one array into one Arrow array with a row for each.
 
@@ -138,6 +142,10 @@ def read_ragged(
     threads
         How many threads fetch and decode, 1 to 1024. None: as many as this process may run at
         once, by its CPU affinity and quota.
+    memory_limit
+        The most bytes of encoded and decoded chunks that may be held at once, beside the result
+        and the plan. Where that is less than a chunk for each thread, threads wait for each other.
+        None: no limit, so each thread holds one encoded and one decoded read chunk.
 
     Returns
     -------
@@ -160,10 +168,10 @@ def read_ragged(
     UnsupportedError
         A codec, a data type, a slice with a step, or a store that zarrow does not read yet.
     AllocationError
-        The result does not fit into memory.
+        The result does not fit into memory, or a single chunk not into `memory_limit`.
     TypeError, ValueError
         `array` is something else than the above, `selections` is one selection and not a list, or
-        `path` or `threads` is out of the question.
+        `path`, `threads` or `memory_limit` is out of the question.
 
     Examples
     --------
@@ -183,7 +191,9 @@ def read_ragged(
     """
     handle = open_array(array, path=path)
     _check_is_list(selections)
-    result, stats = _zarrow._read(handle, selections, _check_threads(threads))
+    result, stats = _zarrow._read(
+        handle, selections, _check_threads(threads), _check_memory_limit(memory_limit)
+    )
     return (result, stats) if return_stats else result
 
 
@@ -208,6 +218,17 @@ def _check_threads(threads: int | None) -> int | None:
             "or None for as many as may run at once"
         )
     return count
+
+
+def _check_memory_limit(memory_limit: int | None) -> int | None:
+    if memory_limit is None:
+        return None
+    limit = operator.index(memory_limit)
+    if limit < 1:
+        raise ValueError(
+            f"memory_limit is {limit}; expected a positive number of bytes, or None for no limit"
+        )
+    return min(limit, sys.maxsize)
 
 
 def _local_path(store: str | os.PathLike[str]) -> str:

@@ -91,6 +91,9 @@ class ReadStats:
     def pieces(self) -> int:
         """Parts of selections that were copied, each from one read chunk."""
     @property
+    def bytes_held(self) -> int:
+        """The most bytes of chunks that were held at once, beside the result."""
+    @property
     def plan_seconds(self) -> float:
         """Wall time of planning, in seconds."""
     @property
@@ -102,4 +105,6 @@ class ReadStats:
 def _open_local(root: str, zarr_format: int | None) -> Array: ...
 def _ranges(starts: pa.Array, stops: pa.Array) -> Selections: ...
 def _boxes(starts: pa.Array, stops: pa.Array, rows: int, ndim: int) -> Selections: ...
-def _read(array: Array, selections: Any, threads: int | None) -> tuple[pa.Array, ReadStats]: ...
+def _read(
+    array: Array, selections: Any, threads: int | None, memory_limit: int | None
+) -> tuple[pa.Array, ReadStats]: ...

@@ -17,6 +17,7 @@ use super::decode::Decoder;
 use super::shard::Sharding;
 use crate::arrow::ElementType;
 use crate::error::{Error, ErrorKind, Result};
+use crate::memory::Scratch;
 use crate::store::{Source, ZarrFormat};
 
 /// An array's parsed metadata and the key of its document.
@@ -39,7 +40,7 @@ pub(super) fn open(source: &Source, path: &str, format: Option<ZarrFormat>) -> R
         let key = if prefix.is_empty() { name.to_owned() } else { format!("{prefix}/{name}") };
         StoreKey::new(key).map_err(|source| Error::new(ErrorKind::NotFound, "no valid key").source(source))
     };
-    let mut scratch = Vec::new();
+    let mut scratch = Scratch::default();
     if format != Some(ZarrFormat::V2) {
         let key = key("zarr.json")?;
         if let Some(document) = source.get(&key, &mut scratch)? {

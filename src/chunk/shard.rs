@@ -8,6 +8,7 @@ use zarrs::array::{ArrayToBytesCodecTraits, BytesRepresentation, CodecChain, Cod
 use zarrs::storage::StoreKey;
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::memory::Scratch;
 use crate::store::Value;
 
 /// How the index of an array's shards is encoded.
@@ -63,7 +64,7 @@ impl Sharding {
     }
 
     /// Reads and decodes the index of the shard `key`, or `None` if the store does not hold the shard.
-    pub(crate) fn read(&self, value: &Value, key: &StoreKey, scratch: &mut Vec<u8>) -> Result<Option<ShardIndex>> {
+    pub(crate) fn read(&self, value: &Value, key: &StoreKey, scratch: &mut Scratch) -> Result<Option<ShardIndex>> {
         let Some(encoded) = value.read_edge(key, self.encoded_len, self.at_end, scratch)? else { return Ok(None) };
         self.decode(encoded.as_ref()).map(Some).map_err(|error| error.at_key(key.as_str()))
     }

@@ -2,8 +2,8 @@
 
 use arrow_buffer::{OffsetBuffer, ScalarBuffer};
 
-use super::reserve;
 use crate::error::{Error, ErrorKind, Result};
+use crate::memory::Output;
 use crate::selection::BoundSelections;
 
 /// Where the rows of a result go: one offsets buffer per kept axis and the start of each row among the values.
@@ -29,14 +29,19 @@ impl Layout {
         let levels = selections.levels();
 
         if let (Some((starts, stops)), 1, 1) = (selections.first_axis(), axes, levels) {
-            let mut offsets = reserve(rows.saturating_add(1), "rows")?;
-            offsets.push(0);
+            let mut offsets = Offsets::new(rows)?;
             let mut end = 0_i64;
-            for (start, stop) in starts.iter().zip(stops) {
-                end = end.checked_add(stop - start).ok_or_else(too_large)?;
-                offsets.push(end);
+            let mut overflow = false;
+            offsets.extend(starts.iter().zip(stops).map(|(start, stop)| {
+                let (sum, over) = end.overflowing_add(stop - start);
+                overflow |= over;
+                end = sum;
+                end
+            }));
+            if overflow {
+                return Err(too_large());
             }
-            let row_starts = ScalarBuffer::from(offsets);
+            let row_starts = offsets.finish();
             return Ok(Self { levels: vec![OffsetBuffer::new(row_starts.clone())], row_starts });
         }
 
@@ -56,32 +61,25 @@ impl Layout {
             }
             elements = elements.checked_add(count).ok_or_else(too_large)?;
         }
-        let mut offsets = Vec::with_capacity(levels);
-        for &lists in &lists {
-            let mut level = reserve((lists as usize).saturating_add(1), "list offsets")?;
-            level.push(0_i64);
-            offsets.push(level);
-        }
-        let mut row_starts = reserve(rows.saturating_add(1), "rows")?;
-        row_starts.push(0_i64);
+        let mut offsets = lists.iter().map(|&lists| Offsets::new(lists as usize)).collect::<Result<Vec<_>>>()?;
+        let mut row_starts = Offsets::new(rows)?;
         let mut ends = vec![0_i64; levels];
         let mut end = 0_i64;
         for row in 0..rows {
             // An axis of extent zero empties the lists below it, so the products cannot exceed the sums above.
             let mut count = 1_i64;
             for (level, extent) in kept_extents(row).enumerate() {
-                // An iterator of known length, so that this compiles to a loop without checks.
                 let end = ends[level];
-                offsets[level].extend((1..=count as usize).map(|list| end + list as i64 * extent));
+                offsets[level].extend((1..=count).map(|list| end + list * extent));
                 ends[level] += count * extent;
                 count *= extent;
             }
             end += count;
-            row_starts.push(end);
+            row_starts.extend([end]);
         }
         Ok(Self {
-            levels: offsets.into_iter().map(|level| OffsetBuffer::new(level.into())).collect(),
-            row_starts: row_starts.into(),
+            levels: offsets.into_iter().map(|level| OffsetBuffer::new(level.finish())).collect(),
+            row_starts: row_starts.finish(),
         })
     }
 
@@ -113,6 +111,37 @@ impl Layout {
         if self.row_starts == other.row_starts {
             self.row_starts = other.row_starts.clone();
         }
+    }
+}
+
+/// Offsets that are being written: a zero first, then one for each list.
+struct Offsets {
+    bytes: Output,
+    /// Offsets written.
+    len: usize,
+}
+
+impl Offsets {
+    /// Room for the offsets of so many lists.
+    fn new(lists: usize) -> Result<Self> {
+        let bytes = lists.checked_add(1).and_then(|len| len.checked_mul(8)).ok_or_else(too_large)?;
+        let mut offsets = Self { bytes: Output::new(bytes)?, len: 0 };
+        offsets.extend([0]);
+        Ok(offsets)
+    }
+
+    fn extend(&mut self, offsets: impl IntoIterator<Item = i64>) {
+        let places = &mut self.bytes.as_mut_slice().as_chunks_mut::<8>().0[self.len..];
+        let mut written = 0;
+        for (place, offset) in places.iter_mut().zip(offsets) {
+            *place = offset.to_ne_bytes();
+            written += 1;
+        }
+        self.len += written;
+    }
+
+    fn finish(self) -> ScalarBuffer<i64> {
+        ScalarBuffer::new(self.bytes.into_buffer(), 0, self.len)
     }
 }
 

@@ -4,13 +4,14 @@ use std::cell::RefCell;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
+use super::budget::Budget;
 use super::column::{ColumnRead, WorkerScratch};
-use super::output::Output;
 use super::scatter::Scatter;
 use super::stats::Counters;
 use super::{ReadOptions, ReadStats, pool};
 use crate::chunk::Array;
 use crate::error::{Error, ErrorKind, Result};
+use crate::memory::Output;
 use crate::plan::Plan;
 use crate::plan::tiling::Tiling;
 
@@ -39,21 +40,28 @@ pub(crate) fn execute(
             Error::new(ErrorKind::Allocation, "the result has more than 2^63 - 1 bytes")
                 .remedy("Read fewer or smaller selections at a time.")
         })?;
-        outputs.push(Output::zeroed(len)?);
+        outputs.push(Output::new(len)?);
     }
     let mut reads = Vec::with_capacity(columns.len());
     for ((array, plan), output) in columns.iter().zip(&mut outputs) {
         let item = array.element_type().size();
         let strides = array.decoder().strides();
-        let scatter = Scatter::new(Tiling::check(plan)?, output.as_mut_slice(), item, strides)?;
+        let zeroed = output.is_zeroed();
+        let scatter = Scatter::new(Tiling::check(plan)?, output.as_mut_slice(), zeroed, item, strides)?;
         reads.push(ColumnRead::new(array, plan, scatter));
     }
 
     let counters = Counters::default();
     let failure = Failure::default();
+    let budget = Budget::new(options.memory_limit());
     let chunks: usize = columns.iter().map(|(_, plan)| plan.read_chunks()).sum();
     let work = || {
+        // Buffers that an earlier read left behind are not part of this read's limit.
         let mut scratch = SCRATCH.take();
+        if budget.is_limited() {
+            scratch.clear();
+        }
+        let mut reservation = budget.reservation();
         for read in &reads {
             while let Some(claim) = read.claim() {
                 if failure.is_set() {
@@ -63,13 +71,13 @@ pub(crate) fn execute(
                     failure.set(Error::new(ErrorKind::Cancelled, "the read was cancelled"));
                     return;
                 }
-                if let Err(error) = read.chunk(claim, &mut scratch, &counters) {
+                if let Err(error) = read.chunk(claim, &mut scratch, &mut reservation, &counters) {
                     failure.set(error);
                     return;
                 }
             }
         }
-        if scratch.len() <= KEPT_SCRATCH {
+        if scratch.len() <= KEPT_SCRATCH && !budget.is_limited() {
             SCRATCH.set(scratch);
         }
     };
@@ -89,6 +97,7 @@ pub(crate) fn execute(
         stats.chunks_missing += read.finish()?;
     }
     counters.add_to(stats);
+    stats.bytes_held += budget.most() as u64;
     Ok(outputs)
 }
 

@@ -2,18 +2,20 @@
 //!
 //! * [`execute`]: outputs and workers.
 //! * [`column`]: what is done with one read chunk.
+//! * [`fetch`]: the first stage, which asks the store.
+//! * [`budget`]: memory beside the result.
 //! * [`ahead`]: read-ahead on a cold disk.
 //! * [`shards`]: shards that are open, their indices read once.
 //! * [`run`]: the geometry of copies.
 //! * [`scatter`]: disjoint writes into one output, in unsafe code.
-//! * [`output`]: the output buffer.
 //! * [`pool`]: the threads.
 //! * [`stats`]: what a read did.
 
 mod ahead;
+mod budget;
 mod column;
 pub(crate) mod execute;
-mod output;
+mod fetch;
 mod pool;
 mod run;
 mod scatter;
@@ -34,6 +36,7 @@ pub use self::stats::ReadStats;
 #[derive(Debug, Clone, Default)]
 pub struct ReadOptions {
     threads: Option<usize>,
+    memory_limit: Option<usize>,
     cancel: Option<Arc<AtomicBool>>,
 }
 
@@ -50,6 +53,21 @@ impl ReadOptions {
     #[must_use]
     pub fn threads(&self) -> Option<usize> {
         self.threads
+    }
+
+    /// The most bytes of encoded and decoded chunks that may be held at once beside the result and the plan. Where it
+    /// does not suffice for a chunk per thread, threads wait for each other. `None`, the default, sets no limit: each
+    /// thread holds one encoded and one decoded read chunk.
+    #[must_use]
+    pub fn with_memory_limit(mut self, bytes: Option<usize>) -> Self {
+        self.memory_limit = bytes;
+        self
+    }
+
+    /// The memory limit in bytes, if it is set.
+    #[must_use]
+    pub fn memory_limit(&self) -> Option<usize> {
+        self.memory_limit
     }
 
     /// Ends the read with [`ErrorKind::Cancelled`](crate::ErrorKind::Cancelled) soon after `cancel` becomes true: each

@@ -25,6 +25,8 @@ pub(super) struct Scatter<'a> {
     tiling: Tiling<'a>,
     target: *mut u8,
     target_len: usize,
+    /// Whether all bytes of the target were zero before anything was written.
+    zeroed: bool,
     /// Bytes per element.
     item: usize,
     /// Distance between neighbours along each axis of a decoded read chunk, in elements.
@@ -67,12 +69,18 @@ pub(super) struct PieceScratch {
 }
 
 impl<'a> Scatter<'a> {
-    /// Pairs a proven plan with its output.
+    /// Pairs a proven plan with its output. `zeroed` says that the output is zero everywhere.
     ///
     /// # Errors
     /// [`ErrorKind::Internal`] if the output has another length than the plan's elements of `item` bytes, or `strides`
     /// another rank than the plan.
-    pub(super) fn new(tiling: Tiling<'a>, output: &'a mut [u8], item: usize, strides: &'a [usize]) -> Result<Self> {
+    pub(super) fn new(
+        tiling: Tiling<'a>,
+        output: &'a mut [u8],
+        zeroed: bool,
+        item: usize,
+        strides: &'a [usize],
+    ) -> Result<Self> {
         if Some(output.len()) != tiling.plan().layout().elements().checked_mul(item)
             || strides.len() != tiling.plan().grid().ndim()
         {
@@ -82,6 +90,7 @@ impl<'a> Scatter<'a> {
             tiling,
             target: output.as_mut_ptr(),
             target_len: output.len(),
+            zeroed,
             item,
             strides,
             lines: Lines::new(tiling.plan(), item, strides),
@@ -244,6 +253,16 @@ impl<'a> Scatter<'a> {
         Ok(Some(end))
     }
 
+    /// Whether the claimed read chunk's only piece is the run of all its `len` bytes.
+    pub(super) fn is_one_run_of(&self, claim: &Claim, len: usize, scratch: &mut PieceScratch) -> Result<bool> {
+        let (&[row], key) = self.chunk(claim)? else { return Ok(false) };
+        let PieceScratch { piece, origin, walk, .. } = scratch;
+        self.origin(key, origin);
+        self.piece(row, origin, piece)?;
+        let run = Run::of(piece, self.item, self.strides, walk)?;
+        Ok(walk.is_empty() && run.source == 0 && run.len == len)
+    }
+
     /// Has `write` fill the place of the claimed read chunk in the output if its only piece is one run of bytes there
     /// and in the chunk, and if `accept` takes the run's bytes of the chunk. Otherwise gives the claim back.
     pub(super) fn write_run(
@@ -277,15 +296,15 @@ impl<'a> Scatter<'a> {
         if value.len() != self.item {
             return Err(Error::new(ErrorKind::Internal, "the fill value does not fit the element type"));
         }
-        let zero = value.iter().all(|&byte| byte == 0);
+        let done = self.zeroed && value.iter().all(|&byte| byte == 0);
         self.for_each_piece(claim, scratch, |scatter, piece, walk| {
             let run = Run::of(piece, scatter.item, scatter.strides, walk)?;
             let (_, target_span) = run.spans(walk);
             if run.target.checked_add(target_span).is_none_or(|end| end > scatter.target_len) {
                 return Err(Error::new(ErrorKind::Internal, "a piece reaches beyond its buffer"));
             }
-            // The output starts zeroed: writing zeros would only touch its pages.
-            if !zero && run.len > 0 {
+            // Zeros on zeros would only touch pages.
+            if !done && run.len > 0 {
                 for_each_run(run, walk, |_, target| {
                     // SAFETY: `target + run.len` lies in the output, as checked just above for the whole walk, and no
                     // other thread reads or writes these bytes, because `claim` is unique and `Tiling` proves pieces
@@ -444,3 +463,7 @@ fn fill_run(bytes: &mut [u8], value: &[u8]) {
         filled += more;
     }
 }
+
+#[cfg(test)]
+#[path = "scatter_tests.rs"]
+mod tests;

@@ -8,6 +8,7 @@ use zarrs::storage::StoreKey;
 use super::stats::Counters;
 use crate::chunk::{Array, Entry, ShardIndex};
 use crate::error::{Error, ErrorKind, Result};
+use crate::memory::Scratch;
 use crate::plan::Plan;
 use crate::store::Value;
 
@@ -67,7 +68,7 @@ impl Shards {
         array: &Array,
         number: u64,
         key: &StoreKey,
-        scratch: &mut Vec<u8>,
+        scratch: &mut Scratch,
         counters: &Counters,
     ) -> Result<Option<Arc<Shard>>> {
         let mut state = self.slot(number)?.state.lock().unwrap_or_else(PoisonError::into_inner);
@@ -79,7 +80,7 @@ impl Shards {
         if let (Some(sharding), Some(value)) = (array.sharding(), array.source().open(key)?)
             && let Some(index) = sharding.read(&value, key, scratch)?
         {
-            counters.bytes_fetched.fetch_add(sharding.encoded_len() as usize, Ordering::Relaxed);
+            counters.fetched_index(sharding.encoded_len() as usize);
             let shard = Arc::new(Shard { value, index });
             *state = State::Open(shard.clone());
             return Ok(Some(shard));

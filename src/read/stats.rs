@@ -1,6 +1,6 @@
 //! What a read did.
 
-use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 /// What one read did.
@@ -23,6 +23,8 @@ pub struct ReadStats {
     pub bytes_out: u64,
     /// Parts of selections that were copied, each from one read chunk.
     pub pieces: usize,
+    /// The most bytes of encoded and decoded chunks that were held at once, beside the result and what codecs hold.
+    pub bytes_held: u64,
     /// Wall time of planning.
     pub plan_time: Duration,
     /// Wall time of fetching, decoding and copying.
@@ -32,14 +34,31 @@ pub struct ReadStats {
 /// Counters that the workers of one read share.
 #[derive(Default)]
 pub(super) struct Counters {
-    pub(super) fetched: AtomicUsize,
-    pub(super) decoded: AtomicUsize,
-    pub(super) bytes_fetched: AtomicUsize,
-    pub(super) bytes_decoded: AtomicUsize,
+    fetched: AtomicUsize,
+    decoded: AtomicUsize,
+    bytes_fetched: AtomicUsize,
+    bytes_decoded: AtomicUsize,
     pub(super) pieces: AtomicUsize,
 }
 
 impl Counters {
+    /// Counts a read chunk of which `bytes` encoded bytes were fetched.
+    pub(super) fn fetched(&self, bytes: usize) {
+        self.fetched.fetch_add(1, Ordering::Relaxed);
+        self.bytes_fetched.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// Counts a shard index of `bytes` encoded bytes that was fetched.
+    pub(super) fn fetched_index(&self, bytes: usize) {
+        self.bytes_fetched.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// Counts a read chunk that was decoded, `bytes` of it.
+    pub(super) fn decoded(&self, bytes: usize) {
+        self.decoded.fetch_add(1, Ordering::Relaxed);
+        self.bytes_decoded.fetch_add(bytes, Ordering::Relaxed);
+    }
+
     pub(super) fn add_to(self, stats: &mut ReadStats) {
         stats.chunks_fetched += self.fetched.into_inner();
         stats.chunks_decoded += self.decoded.into_inner();

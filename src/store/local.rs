@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 
 use zarrs::storage::StoreKey;
 
-use super::grow;
 use crate::error::{Error, ErrorKind, Result};
+use crate::memory::Scratch;
 
 /// A directory whose files are the values of a store: the key is the path below it.
 #[derive(Debug)]
@@ -61,8 +61,8 @@ fn open(path: &Path) -> io::Result<File> {
 }
 
 /// Reads `len` bytes from `offset` into the front of `scratch`.
-pub(super) fn read_at<'a>(file: &File, offset: u64, len: u64, scratch: &'a mut Vec<u8>) -> Result<&'a [u8]> {
-    let target = grow(scratch, len as usize)?;
+pub(super) fn read_at<'a>(file: &File, offset: u64, len: u64, scratch: &'a mut Scratch) -> Result<&'a [u8]> {
+    let target = scratch.grow(len as usize)?;
     read_into(file, offset, target)?;
     Ok(target)
 }

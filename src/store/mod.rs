@@ -12,7 +12,7 @@ use zarrs::storage::{Bytes, ReadableStorage, StorageError, StoreKey};
 
 pub(crate) use self::local::LocalDirectory;
 use crate::error::{Error, ErrorKind, Result};
-use crate::memory;
+use crate::memory::Scratch;
 
 /// Which release of the Zarr format an array's metadata follows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -53,7 +53,7 @@ pub(crate) enum Value {
 
 impl Source {
     /// The whole value of `key`, or `None` if the store does not hold it.
-    pub(crate) fn get<'a>(&self, key: &StoreKey, scratch: &'a mut Vec<u8>) -> Result<Option<Encoded<'a>>> {
+    pub(crate) fn get<'a>(&self, key: &StoreKey, scratch: &'a mut Scratch) -> Result<Option<Encoded<'a>>> {
         match self.open(key)? {
             Some(value) => value.read_all(key, scratch),
             None => Ok(None),
@@ -69,6 +69,11 @@ impl Source {
             }
             Self::Storage(storage) => Ok(Some(Value::Storage(storage.clone()))),
         }
+    }
+
+    /// Whether [`hint`](Self::hint) does anything.
+    pub(crate) fn takes_hints(&self) -> bool {
+        matches!(self, Self::Local(_))
     }
 
     /// Says that the value of `key` will be read soon. Costs time only if that is wrong, and changes nothing else.
@@ -92,7 +97,7 @@ impl Source {
 
 impl Value {
     /// The whole value, or `None` if the store does not hold it.
-    pub(crate) fn read_all<'a>(&self, key: &StoreKey, scratch: &'a mut Vec<u8>) -> Result<Option<Encoded<'a>>> {
+    pub(crate) fn read_all<'a>(&self, key: &StoreKey, scratch: &'a mut Scratch) -> Result<Option<Encoded<'a>>> {
         match self {
             Self::Local { file, len } => local::read_at(file, 0, *len, scratch).map(Encoded::Scratch).map(Some),
             Self::Storage(storage) => match storage.get(key) {
@@ -129,7 +134,7 @@ impl Value {
                 if end > *len { Err(short(*len, end)) } else { local::read_into(file, start, target) }
             }
             Self::Storage(_) => {
-                let mut unused = Vec::new();
+                let mut unused = Scratch::default();
                 let bytes = self.read_range(key, start, target.len() as u64, &mut unused)?;
                 target.copy_from_slice(bytes.as_ref());
                 Ok(())
@@ -147,7 +152,7 @@ impl Value {
         key: &StoreKey,
         len: u64,
         from_end: bool,
-        scratch: &'a mut Vec<u8>,
+        scratch: &'a mut Scratch,
     ) -> Result<Option<Encoded<'a>>> {
         match self {
             Self::Local { file, len: size } => match size.checked_sub(len) {
@@ -181,7 +186,7 @@ impl Value {
         key: &StoreKey,
         start: u64,
         len: u64,
-        scratch: &'a mut Vec<u8>,
+        scratch: &'a mut Scratch,
     ) -> Result<Encoded<'a>> {
         let end = start.checked_add(len).ok_or_else(|| too_short(start).at_key(key.as_str()))?;
         match self {
@@ -201,28 +206,6 @@ impl Value {
         }
         .map_err(|error: Error| error.at_key(key.as_str()))
     }
-}
-
-/// An empty buffer with room for `len` bytes.
-///
-/// # Errors
-/// [`ErrorKind::Allocation`] if there is no memory for them.
-pub(crate) fn reserve(len: usize) -> Result<Vec<u8>> {
-    memory::reserve(len, "bytes of a chunk", "Read with fewer threads, or on a machine with more memory.")
-}
-
-/// The first `len` bytes of a scratch buffer, which grows as needed and never shrinks.
-///
-/// # Errors
-/// [`ErrorKind::Allocation`] if there is no memory for them.
-pub(crate) fn grow(scratch: &mut Vec<u8>, len: usize) -> Result<&mut [u8]> {
-    if scratch.len() < len {
-        // Dropped first, so that the old contents are not copied into the larger buffer.
-        *scratch = Vec::new();
-        *scratch = reserve(len)?;
-        scratch.resize(len, 0);
-    }
-    Ok(&mut scratch[..len])
 }
 
 fn short(got: u64, expected: u64) -> Error {

@@ -2,6 +2,7 @@
 #![allow(dead_code, reason = "each test file uses a part of this")]
 
 pub(crate) mod cases;
+pub(crate) mod damage;
 pub(crate) mod naive;
 pub(crate) mod selections;
 pub(crate) mod store;

@@ -4,68 +4,88 @@
 //! Source: the c-blosc header format, `README_CHUNK_FORMAT.rst`.
 #![allow(unsafe_code)]
 
-use std::ffi::c_int;
+use std::ffi::{c_char, c_int};
 use std::ops::Range;
 
-use crate::store::reserve;
+use crate::memory::reserve_chunk;
 
-const HEADER_LEN: usize = 16;
+pub(super) const HEADER_LEN: usize = 16;
 const FORMAT: u8 = 2;
 const FUTURE_FLAG: u8 = 0x08;
 
 /// The library does not check that it got the memory for three blocks, so from this length on that is checked before.
 const LARGE: usize = 16 << 20;
 
-/// A blosc buffer whose header agrees with its length.
-pub(super) struct Blosc<'a> {
-    bytes: &'a [u8],
-    typesize: usize,
-    /// Decoded length, in bytes.
-    decoded_len: usize,
-    /// Decoded length of each block but the last, in bytes.
-    block_len: usize,
+/// What a blosc buffer says of itself, in bytes.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Header {
+    pub(super) flags: u8,
+    /// Length of a number.
+    pub(super) typesize: usize,
+    pub(super) decoded_len: usize,
+    /// Decoded length of each block but the last.
+    pub(super) block_len: usize,
+    /// Length of the buffer.
+    pub(super) encoded_len: usize,
 }
 
-impl<'a> Blosc<'a> {
-    /// Checks the header. `None` if it lies about the length or makes no sense.
-    pub(super) fn new(bytes: &'a [u8]) -> Option<Self> {
+impl Header {
+    /// Reads the header in front of `bytes`. `None` if it makes no sense.
+    pub(super) fn new(bytes: &[u8]) -> Option<Self> {
         let number = |at: usize| -> Option<usize> {
             let bytes = bytes.get(at..at + 4)?.try_into().ok()?;
             usize::try_from(i32::from_le_bytes(bytes)).ok()
         };
         let (decoded_len, block_len, encoded_len) = (number(4)?, number(8)?, number(12)?);
-        let typesize = usize::from(bytes[3]);
-        let scratch = block_len.checked_mul(3)?;
+        let header = Self { flags: bytes[2], typesize: usize::from(bytes[3]), decoded_len, block_len, encoded_len };
         let sound = bytes[0] == FORMAT
-            && bytes[2] & FUTURE_FLAG == 0
-            && (scratch < LARGE || reserve(scratch).is_ok())
-            && encoded_len == bytes.len()
+            && header.flags & FUTURE_FLAG == 0
             && encoded_len >= HEADER_LEN
-            && typesize > 0
+            && header.typesize > 0
             && (decoded_len == 0 || (block_len > 0 && block_len <= decoded_len));
-        sound.then_some(Self { bytes, typesize, decoded_len, block_len })
+        sound.then_some(header)
+    }
+}
+
+/// A blosc buffer whose header agrees with its length.
+pub(super) struct Blosc<'a> {
+    bytes: &'a [u8],
+    header: Header,
+}
+
+impl<'a> Blosc<'a> {
+    /// Checks the header. `None` if it lies about the length or makes no sense.
+    pub(super) fn new(bytes: &'a [u8]) -> Option<Self> {
+        let header = Header::new(bytes)?;
+        let scratch = header.block_len.checked_mul(3)?;
+        let sound = header.encoded_len == bytes.len() && (scratch < LARGE || reserve_chunk(scratch).is_ok());
+        sound.then_some(Self { bytes, header })
+    }
+
+    pub(super) fn header(&self) -> &Header {
+        &self.header
     }
 
     /// Decoded length, in bytes.
     pub(super) fn decoded_len(&self) -> usize {
-        self.decoded_len
+        self.header.decoded_len
     }
 
     /// Widens `bytes` to whole blocks, or to the whole buffer where single blocks cannot be asked for.
     pub(super) fn whole_blocks(&self, bytes: Range<usize>) -> Range<usize> {
-        if self.block_len == 0
-            || !self.block_len.is_multiple_of(self.typesize)
-            || !self.decoded_len.is_multiple_of(self.typesize)
+        if self.header.block_len == 0
+            || !self.header.block_len.is_multiple_of(self.header.typesize)
+            || !self.header.decoded_len.is_multiple_of(self.header.typesize)
         {
-            return 0..self.decoded_len;
+            return 0..self.header.decoded_len;
         }
-        let start = bytes.start / self.block_len * self.block_len;
-        start..bytes.end.next_multiple_of(self.block_len).min(self.decoded_len)
+        let start = bytes.start / self.header.block_len * self.header.block_len;
+        start..bytes.end.next_multiple_of(self.header.block_len).min(self.header.decoded_len)
     }
 
-    /// Decodes all of the buffer into `target`, of [`decoded_len`](Self::decoded_len) bytes.
+    /// Decodes all of the buffer into `target`, which is as long as the header says.
     pub(super) fn decode(&self, target: &mut [u8]) -> Option<()> {
-        if target.len() != self.decoded_len {
+        if target.len() != self.header.decoded_len {
             return None;
         }
         // SAFETY: `Blosc::new` checked that the input is as long as its header says, which is what the library reads;
@@ -83,15 +103,16 @@ impl<'a> Blosc<'a> {
 
     /// Decodes the bytes `range`, a result of [`whole_blocks`](Self::whole_blocks), into `target` of the same length.
     pub(super) fn decode_range(&self, range: &Range<usize>, target: &mut [u8]) -> Option<()> {
-        if *range == (0..self.decoded_len) {
+        if *range == (0..self.header.decoded_len) {
             return self.decode(target);
         }
-        let whole = range.start.is_multiple_of(self.typesize) && range.len().is_multiple_of(self.typesize);
-        if !whole || range.end > self.decoded_len || target.len() != range.len() {
+        let whole =
+            range.start.is_multiple_of(self.header.typesize) && range.len().is_multiple_of(self.header.typesize);
+        if !whole || range.end > self.header.decoded_len || target.len() != range.len() {
             return None;
         }
-        let start = c_int::try_from(range.start / self.typesize).ok()?;
-        let items = c_int::try_from(range.len() / self.typesize).ok()?;
+        let start = c_int::try_from(range.start / self.header.typesize).ok()?;
+        let items = c_int::try_from(range.len() / self.header.typesize).ok()?;
         // SAFETY: `Blosc::new` checked that the input is as long as its header says, which is what the library reads;
         // start and items lie in the decoded length (checked just above), so it writes `items * typesize` bytes, the
         // length of `target`, an exclusive and initialised slice.
@@ -99,6 +120,39 @@ impl<'a> Blosc<'a> {
             unsafe { blosc_src::blosc_getitem(self.bytes.as_ptr().cast(), start, items, target.as_mut_ptr().cast()) };
         (usize::try_from(decoded) == Ok(target.len())).then_some(())
     }
+}
+
+unsafe extern "C" {
+    /// Declared here, because `lz4-sys`, which builds the library, does not.
+    fn LZ4_decompress_safe_partial(
+        source: *const c_char,
+        target: *mut c_char,
+        source_len: c_int,
+        wanted: c_int,
+        target_len: c_int,
+    ) -> c_int;
+}
+
+/// Decompresses an LZ4 block that has as many bytes as `target`, at least the first `front` of them. False if it is
+/// corrupt.
+pub(super) fn lz4(encoded: &[u8], target: &mut [u8], front: usize) -> bool {
+    // The library takes about twice as long for a byte if it has to stop early.
+    let partial = front <= target.len() / 2;
+    let target = if partial { &mut target[..front] } else { target };
+    let (Ok(encoded_len), Ok(target_len)) = (c_int::try_from(encoded.len()), c_int::try_from(target.len())) else {
+        return false;
+    };
+    let (source, place) = (encoded.as_ptr().cast(), target.as_mut_ptr().cast());
+    // SAFETY: the library reads at most `encoded_len` bytes of `encoded` and writes at most `target_len` to `target`,
+    // the lengths of a shared and of an exclusive, initialised slice.
+    let decoded = unsafe {
+        if partial {
+            LZ4_decompress_safe_partial(source, place, encoded_len, target_len, target_len)
+        } else {
+            lz4_sys::LZ4_decompress_safe(source, place, encoded_len, target_len)
+        }
+    };
+    decoded == target_len
 }
 
 #[cfg(test)]

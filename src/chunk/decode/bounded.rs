@@ -9,7 +9,7 @@ use zstd_safe::{DCtx, InBuffer, OutBuffer};
 use super::blosc::Blosc;
 use super::{corrupt, wrong_length};
 use crate::error::Result;
-use crate::store::reserve;
+use crate::memory::reserve_chunk;
 
 /// Most bytes that `codecs` codecs make of a read chunk of `decoded_len` bytes, in array to bytes and bytes to bytes
 /// codecs together: generous, but a bound.
@@ -35,7 +35,7 @@ pub(super) fn blosc(encoded: &[u8], bound: usize) -> Result<Vec<u8>> {
     if blosc.decoded_len() > bound {
         return Err(wrong_length(blosc.decoded_len(), bound));
     }
-    let mut decoded = reserve(blosc.decoded_len())?;
+    let mut decoded = reserve_chunk(blosc.decoded_len())?;
     decoded.resize(blosc.decoded_len(), 0);
     blosc.decode(&mut decoded).ok_or_else(corrupt)?;
     Ok(decoded)

@@ -16,7 +16,7 @@ use super::shards::NestedShards;
 use super::{corrupt, wrong_length};
 use crate::arrow::ElementType;
 use crate::error::{Error, ErrorKind, Result};
-use crate::store::reserve;
+use crate::memory::reserve_chunk;
 
 /// From this length on, it is checked that there is memory for a read chunk: some codecs allocate by the metadata's
 /// word alone.
@@ -69,7 +69,7 @@ impl Chain {
     /// Decodes one read chunk, in C order.
     pub(super) fn decode<'a>(&self, encoded: &'a [u8]) -> Result<Cow<'a, [u8]>> {
         if self.decoded_len >= HUGE {
-            reserve(self.decoded_len)?;
+            reserve_chunk(self.decoded_len)?;
         }
         let bytes = self.bytes_to_bytes(encoded)?;
         let Some((stage, outer)) = self.stages.split_last() else { return Err(corrupt()) };

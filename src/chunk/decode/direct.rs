@@ -14,11 +14,12 @@ use zarrs::metadata::v3::MetadataV3;
 use zarrs::plugin::ZarrVersion;
 use zstd_safe::{DCtx, InBuffer, OutBuffer, ResetDirective};
 
-use super::blosc::Blosc;
+use super::blosc::{Blosc, Header};
+use super::blosc_blocks::Blocks;
 use super::{Decoded, Extent, Granularity, corrupt, wrong_length};
 use crate::arrow::ElementType;
 use crate::error::{Error, Result};
-use crate::store::grow;
+use crate::memory::Scratch;
 
 const CHECKSUM_LEN: usize = 4;
 
@@ -50,13 +51,29 @@ enum Compressor {
 pub(crate) struct DirectScratch {
     zstd: Option<DCtx<'static>>,
     deflate: Option<Decompressor>,
-    decoded: Vec<u8>,
+    decoded: Scratch,
+    /// A block before its bytes are put in order.
+    pub(super) block: Scratch,
 }
 
 impl DirectScratch {
     /// Bytes of the large buffers.
     pub(crate) fn len(&self) -> usize {
-        self.decoded.len()
+        self.decoded.len() + self.block.len()
+    }
+
+    /// Frees the large buffers.
+    pub(crate) fn clear(&mut self) {
+        self.decoded = Scratch::default();
+        self.block = Scratch::default();
+    }
+
+    pub(super) fn zstd(&mut self) -> &mut DCtx<'static> {
+        self.zstd.get_or_insert_with(DCtx::create)
+    }
+
+    pub(super) fn deflate(&mut self) -> &mut Decompressor {
+        self.deflate.get_or_insert_with(Decompressor::new)
     }
 }
 
@@ -119,6 +136,20 @@ impl Direct {
         }
     }
 
+    pub(super) fn reads_in_part(&self) -> bool {
+        self.granularity() == Granularity::Blocks && self.outer_checksums == 0
+    }
+
+    /// Bytes of memory that decoding takes at most beside the encoded bytes.
+    pub(super) fn working_len(&self) -> usize {
+        let decoded = self.decoded_len + self.inner_checksums * CHECKSUM_LEN;
+        match self.compressor {
+            // A block before and after its bytes are put in order, and what the library takes, are about as long.
+            Some(Compressor::Blosc) => decoded.saturating_mul(2),
+            _ => decoded,
+        }
+    }
+
     pub(super) fn to_native(&self, bytes: &mut [u8]) {
         swap_bytes(bytes, self.swap);
     }
@@ -139,7 +170,7 @@ impl Direct {
             if self.swap == 1 {
                 return Ok(Decoded::whole(Cow::Borrowed(stored)));
             }
-            let decoded = grow(&mut scratch.decoded, stored.len())?;
+            let decoded = scratch.decoded.grow(stored.len())?;
             decoded.copy_from_slice(stored);
             swap_bytes(decoded, self.swap);
             return Ok(Decoded::whole(Cow::Borrowed(decoded)));
@@ -149,23 +180,25 @@ impl Direct {
                 let end = wanted.last().map_or(0, |range| range.end);
                 if end < self.decoded_len && zstd_prefix_is_sound(encoded, self.decoded_len) {
                     let DirectScratch { zstd, decoded, .. } = scratch;
-                    let decoded = grow(decoded, end)?;
-                    zstd_prefix(context(zstd), encoded, decoded)?;
+                    let decoded = decoded.grow(end)?;
+                    zstd_prefix(zstd.get_or_insert_with(DCtx::create), encoded, decoded)?;
                     swap_bytes(decoded, self.swap);
                     return Ok(Decoded::whole(Cow::Borrowed(decoded)));
                 }
             }
-            (Some(wanted), Granularity::Blocks) => return self.decode_blocks(encoded, wanted, scratch),
+            (Some(wanted), Granularity::Blocks) if is_part(wanted, self.decoded_len) => {
+                return self.decode_blocks(encoded, wanted, scratch);
+            }
             _ => {}
         }
         let len = self.decoded_len + self.inner_checksums * CHECKSUM_LEN;
         // Taken out for the call, because the rest of the scratch is needed with it.
         let mut decoded = std::mem::take(&mut scratch.decoded);
-        let outcome = grow(&mut decoded, len).and_then(|target| decompress(compressor, encoded, target, scratch));
+        let outcome = decoded.grow(len).and_then(|target| decompress(compressor, encoded, target, scratch));
         scratch.decoded = decoded;
         outcome?;
-        let kept = strip_checksums(&scratch.decoded[..len], self.inner_checksums)?.len();
-        let decoded = &mut scratch.decoded[..kept];
+        let kept = strip_checksums(scratch.decoded.front(len), self.inner_checksums)?.len();
+        let decoded = scratch.decoded.grow(kept)?;
         swap_bytes(decoded, self.swap);
         Ok(Decoded::whole(Cow::Borrowed(decoded)))
     }
@@ -181,25 +214,54 @@ impl Direct {
         if blosc.decoded_len() != self.decoded_len {
             return Err(wrong_length(blosc.decoded_len(), self.decoded_len));
         }
+        let blocks = Blocks::new(blosc.header(), encoded);
         let mut extents: Vec<Extent> = Vec::new();
         let mut len = 0;
         for range in wanted.iter().filter(|range| !range.is_empty()) {
-            let blocks = blosc.whole_blocks(range.clone());
-            if let Some(last) = extents.last_mut().filter(|last| blocks.start <= last.source.end) {
-                len += blocks.end.saturating_sub(last.source.end);
-                last.source.end = last.source.end.max(blocks.end);
+            let range = match &blocks {
+                Some(blocks) => blocks.widen(range),
+                None => blosc.whole_blocks(range.clone()),
+            };
+            if let Some(last) = extents.last_mut().filter(|last| range.start <= last.source.end) {
+                len += range.end.saturating_sub(last.source.end);
+                last.source.end = last.source.end.max(range.end);
             } else {
-                len += blocks.len();
-                extents.push(Extent { at: len - blocks.len(), source: blocks });
+                len += range.len();
+                extents.push(Extent { at: len - range.len(), source: range });
             }
         }
-        let decoded = grow(&mut scratch.decoded, len)?;
-        for extent in &extents {
-            let target = &mut decoded[extent.at..extent.at + extent.source.len()];
-            blosc.decode_range(&extent.source, target).ok_or_else(|| reason("blosc failed"))?;
+        let failed = || reason("blosc failed");
+        // Taken out for the call, because the rest of the scratch is needed with it.
+        let mut buffer = std::mem::take(&mut scratch.decoded);
+        let decoded = buffer.grow(len)?;
+        let mut decompressed = len;
+        if let Some(blocks) = &blocks {
+            let ranges: Vec<_> = extents.iter().map(|extent| extent.source.clone()).collect();
+            decompressed = blocks.decode(&ranges, decoded, scratch)?.ok_or_else(failed)?;
+        } else {
+            for extent in &extents {
+                let target = &mut decoded[extent.at..extent.at + extent.source.len()];
+                blosc.decode_range(&extent.source, target).ok_or_else(failed)?;
+            }
         }
+        scratch.decoded = buffer;
+        let decoded = scratch.decoded.grow(len)?;
         swap_bytes(decoded, self.swap);
-        Ok(Decoded { bytes: Cow::Borrowed(decoded), extents })
+        Ok(Decoded { bytes: Cow::Borrowed(decoded), extents, decompressed })
+    }
+
+    /// The ranges of the encoded bytes that have to be read to decode the bytes in `wanted`, by the buffer's first bytes
+    /// `head` and its length. `None` if it is all of them, or that cannot be told from the head.
+    pub(super) fn encoded_ranges(&self, head: &[u8], len: usize, wanted: &[Range<usize>]) -> Option<Vec<Range<usize>>> {
+        if !is_part(wanted, self.decoded_len) {
+            return None;
+        }
+        let header = Header::new(head).filter(|header| header.encoded_len == len)?;
+        let blocks = Blocks::new(&header, head)?;
+        let wanted: Vec<_> = wanted.iter().map(|range| blocks.widen(range)).collect();
+        let mut ranges = blocks.encoded_ranges(&wanted)?;
+        ranges.push(0..blocks.head_len());
+        Some(ranges)
     }
 
     /// Decodes all of a read chunk into `target`.
@@ -225,15 +287,20 @@ impl Direct {
     }
 }
 
+/// Whether `wanted` is so little of `len` bytes that single blocks are decoded faster than everything.
+fn is_part(wanted: &[Range<usize>], len: usize) -> bool {
+    wanted.iter().map(Range::len).sum::<usize>() <= len / 2
+}
+
 /// Decompresses all of `encoded` into all of `target`.
 fn decompress(compressor: Compressor, encoded: &[u8], target: &mut [u8], scratch: &mut DirectScratch) -> Result<()> {
     let len = target.len();
     let decoded = match compressor {
-        Compressor::Zstd => context(&mut scratch.zstd)
-            .decompress(target, encoded)
-            .map_err(|code| reason(zstd_safe::get_error_name(code)))?,
+        Compressor::Zstd => {
+            scratch.zstd().decompress(target, encoded).map_err(|code| reason(zstd_safe::get_error_name(code)))?
+        }
         Compressor::Gzip => {
-            let deflate = scratch.deflate.get_or_insert_with(Decompressor::new);
+            let deflate = scratch.deflate();
             match deflate.gzip_decompress(encoded, target) {
                 Ok(decoded) if decoded == len && is_one_member(encoded, len) => decoded,
                 // Several members are valid gzip too, and anything else behind the first is not.
@@ -241,7 +308,7 @@ fn decompress(compressor: Compressor, encoded: &[u8], target: &mut [u8], scratch
             }
         }
         Compressor::Zlib => {
-            let deflate = scratch.deflate.get_or_insert_with(Decompressor::new);
+            let deflate = scratch.deflate();
             deflate.zlib_decompress(encoded, target).map_err(|source| corrupt().source(source))?
         }
         Compressor::Blosc => {
@@ -309,10 +376,6 @@ fn zstd_prefix_is_sound(encoded: &[u8], len: usize) -> bool {
     !has_checksum
         && zstd_safe::find_frame_compressed_size(encoded) == Ok(encoded.len())
         && matches!(zstd_safe::get_frame_content_size(encoded), Ok(Some(size)) if size == len as u64)
-}
-
-fn context<'a>(zstd: &'a mut Option<DCtx<'static>>) -> &'a mut DCtx<'static> {
-    zstd.get_or_insert_with(DCtx::create)
 }
 
 fn lying_header() -> Error {

@@ -5,8 +5,10 @@
 //! * [`bounded`]: streams whose length is not known.
 //! * [`shards`]: shards that have to be decoded whole.
 //! * [`blosc`]: the C library's interface.
+//! * [`blosc_blocks`]: parts of a blosc buffer.
 
 mod blosc;
+mod blosc_blocks;
 mod bounded;
 mod chain;
 mod direct;
@@ -55,13 +57,15 @@ pub(crate) struct Decoded<'a> {
     pub(crate) bytes: Cow<'a, [u8]>,
     /// Which bytes of the read chunk `bytes` holds: at least those that were wanted.
     pub(crate) extents: Vec<Extent>,
+    /// How many bytes were decompressed for them.
+    pub(crate) decompressed: usize,
 }
 
 impl<'a> Decoded<'a> {
     /// All bytes of a read chunk.
     fn whole(bytes: Cow<'a, [u8]>) -> Self {
-        let extents = vec![Extent { source: 0..bytes.len(), at: 0 }];
-        Self { bytes, extents }
+        let decompressed = bytes.len();
+        Self { bytes, extents: vec![Extent { source: 0..decompressed, at: 0 }], decompressed }
     }
 }
 
@@ -131,11 +135,34 @@ impl Decoder {
         }
     }
 
+    /// Bytes of memory that decoding a read chunk takes at most beside the encoded bytes, in buffers of ours.
+    pub(crate) fn working_len(&self) -> usize {
+        match &self.path {
+            Path::Direct(direct) => direct.working_len(),
+            // Each codec has its input and its output.
+            Path::Chain(_) => self.decoded_len.saturating_mul(2),
+        }
+    }
+
+    /// Whether [`encoded_ranges`](Self::encoded_ranges) can be asked.
+    pub(crate) fn reads_in_part(&self) -> bool {
+        matches!(&self.path, Path::Direct(direct) if direct.reads_in_part())
+    }
+
     /// How much has to be decoded to have some bytes.
     pub(crate) fn granularity(&self) -> Granularity {
         match &self.path {
             Path::Direct(direct) => direct.granularity(),
             Path::Chain(_) => Granularity::Whole,
+        }
+    }
+
+    /// The ranges of encoded bytes that have to be read to decode the bytes in `wanted`, sorted and disjoint, by the
+    /// first bytes `head` of `len` encoded ones. `None` if all of them have to, or that cannot be told.
+    pub(crate) fn encoded_ranges(&self, head: &[u8], len: usize, wanted: &[Range<usize>]) -> Option<Vec<Range<usize>>> {
+        match &self.path {
+            Path::Direct(direct) => direct.encoded_ranges(head, len, wanted),
+            Path::Chain(_) => None,
         }
     }
 

@@ -10,7 +10,7 @@ use crate::arrow::ElementType;
 use crate::chunk::metadata;
 use crate::chunk::shard::{Entry, Sharding};
 use crate::error::Result;
-use crate::store::reserve;
+use crate::memory::reserve_chunk;
 
 pub(super) struct NestedShards {
     sharding: Sharding,
@@ -47,7 +47,7 @@ impl NestedShards {
         let index = self.sharding.decode_edge(encoded)?;
         let shape: Vec<usize> = self.subchunk.iter().zip(&self.in_shard).map(|(len, count)| len * count).collect();
         let len = shape.iter().product::<usize>() * self.item;
-        let mut decoded = reserve(len)?;
+        let mut decoded = reserve_chunk(len)?;
         decoded.resize(len, 0);
         let fill = self.fill_value.repeat(self.subchunk.last().copied().unwrap_or(1));
         let mut scratch = DirectScratch::default();

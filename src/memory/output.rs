@@ -1,26 +1,24 @@
-//! The output buffer: one allocation, zeroed, aligned to at least 64 bytes.
+//! Buffers of results: one allocation each, aligned to at least 64 bytes, whose memory is reused by later reads.
 
 use arrow_buffer::{Buffer, MutableBuffer};
-use memmap2::MmapMut;
 
+use super::PAGES_FROM;
+use super::recycle::{self, Pages};
 use crate::error::{Error, ErrorKind, Result};
 
-/// From this length on, memory comes from the system as untouched zero pages, so that no pass over it zeroes it.
-const MAPPED_FROM: usize = 256 << 10;
-
-/// A zeroed buffer that becomes an Arrow buffer without a copy.
+/// A buffer that becomes an Arrow buffer without a copy.
 pub(crate) enum Output {
     Heap(MutableBuffer),
-    Mapped { pages: MmapMut, len: usize },
+    Mapped { pages: Pages, len: usize },
 }
 
 impl Output {
-    /// A buffer of `len` zero bytes.
+    /// A buffer of `len` bytes: zeros, or what an earlier result left behind; see [`is_zeroed`](Self::is_zeroed).
     ///
     /// # Errors
     /// [`ErrorKind::Allocation`] if the system has no room for it.
-    pub(crate) fn zeroed(len: usize) -> Result<Self> {
-        if len < MAPPED_FROM {
+    pub(crate) fn new(len: usize) -> Result<Self> {
+        if len < PAGES_FROM {
             return Ok(Self::Heap(MutableBuffer::from_len_zeroed(len)));
         }
         let no_room = |source| {
@@ -28,17 +26,21 @@ impl Output {
                 .source(source)
                 .remedy("Read fewer or smaller selections at a time.")
         };
-        let pages = MmapMut::map_anon(len).map_err(no_room)?;
-        // Fewer page faults. A refusal costs speed only.
-        #[cfg(target_os = "linux")]
-        let _ = pages.advise(memmap2::Advice::HugePage);
-        Ok(Self::Mapped { pages, len })
+        Ok(Self::Mapped { pages: recycle::pages(len).map_err(no_room)?, len })
+    }
+
+    /// Whether all bytes are zero.
+    pub(crate) fn is_zeroed(&self) -> bool {
+        match self {
+            Self::Heap(_) => true,
+            Self::Mapped { pages, .. } => pages.is_zeroed(),
+        }
     }
 
     pub(crate) fn as_mut_slice(&mut self) -> &mut [u8] {
         match self {
             Self::Heap(buffer) => buffer.as_slice_mut(),
-            Self::Mapped { pages, len } => &mut pages[..*len],
+            Self::Mapped { pages, len } => &mut pages.as_mut()[..*len],
         }
     }
 
@@ -56,12 +58,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn zeroed_aligned_and_handed_over_in_place() {
-        for len in [0, 1, 1000, MAPPED_FROM - 1, MAPPED_FROM, 3 * MAPPED_FROM + 7] {
-            let mut output = Output::zeroed(len).unwrap();
+    fn aligned_and_handed_over_in_place() {
+        for len in [0, 1, 1000, PAGES_FROM - 1, PAGES_FROM, 3 * PAGES_FROM + 7] {
+            let mut output = Output::new(len).unwrap();
+            let zeroed = output.is_zeroed();
             let slice = output.as_mut_slice();
             assert_eq!(slice.len(), len);
-            assert!(slice.iter().all(|&byte| byte == 0));
+            assert!(!zeroed || slice.iter().all(|&byte| byte == 0));
             slice.fill(7);
             let address = slice.as_ptr();
             let buffer = output.into_buffer();
@@ -74,6 +77,6 @@ mod tests {
 
     #[test]
     fn absurd_lengths_are_errors() {
-        assert_eq!(Output::zeroed(isize::MAX as usize).err().unwrap().kind(), ErrorKind::Allocation);
+        assert_eq!(Output::new(isize::MAX as usize).err().unwrap().kind(), ErrorKind::Allocation);
     }
 }

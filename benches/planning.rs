@@ -1,0 +1,70 @@
+//! Planning, without any I/O: selections to a plan. From 100,000 selections on, plans are made by two threads.
+
+mod support;
+
+use std::hint::black_box;
+
+use criterion::measurement::WallTime;
+use criterion::{BenchmarkGroup, Throughput};
+use serde_json::json;
+use support::{Bits, Spec, boxes, ranges, sorted_ranges};
+use zarrow::{Array, Item, Selections};
+
+fn main() {
+    let mut criterion = support::criterion();
+
+    let mut group = criterion.benchmark_group("planning/ranges");
+    let (len, extents) = (1 << 27, 10..=200);
+    let line = Spec::new(&[len], &[1 << 16], 4).empty();
+    plan(&mut group, "tiny 16", &line, &ranges(len, 16, extents.clone()));
+    plan(&mut group, "sorted 50k", &line, &sorted_ranges(len, 50_000, &extents));
+    plan(&mut group, "shuffled 50k", &line, &ranges(len, 50_000, extents.clone()));
+    plan(&mut group, "sorted 1M", &line, &sorted_ranges(len, 1_000_000, &extents));
+    plan(&mut group, "shuffled 1M", &line, &ranges(len, 1_000_000, extents.clone()));
+    // Indices that need 64 bits, and a grid that can only be grouped by sorting.
+    let endless = Spec::new(&[1 << 60], &[1 << 20], 4).empty();
+    plan(&mut group, "shape 2^60, 50k", &endless, &ranges(1 << 60, 50_000, extents));
+    plan(&mut group, "list of slices 50k", &line, &slices(len, 50_000));
+    group.finish();
+
+    let mut group = criterion.benchmark_group("planning/boxes");
+    let image = [1 << 15, 1 << 15];
+    let crops = boxes(&image, 50_000, &[20..=40, 20..=40]);
+    plan(&mut group, "2-D crops 50k", &Spec::new(&image, &[512, 512], 2).empty(), &crops);
+    let volume = [1024; 3];
+    let cubes = boxes(&volume, 10_000, &[8..=24, 8..=24, 8..=24]);
+    plan(&mut group, "3-D 10k", &Spec::new(&volume, &[64; 3], 2).empty(), &cubes);
+    let shards = [json!({"name": "sharding_indexed", "configuration": {
+        "chunk_shape": [64, 64, 64],
+        "codecs": [{"name": "bytes", "configuration": {"endian": "little"}}],
+        "index_codecs": [{"name": "bytes", "configuration": {"endian": "little"}}],
+    }})];
+    plan(&mut group, "3-D 10k, sharded", &Spec::new(&volume, &[256; 3], 2).codecs(shards).empty(), &cubes);
+    group.finish();
+
+    // Thin boxes: few lists, so that grouping takes most of the time.
+    let mut group = criterion.benchmark_group("planning/grid");
+    let sparse = [1 << 20; 3];
+    let thin = boxes(&sparse, 50_000, &[1..=2, 1..=2, 60..=200]);
+    plan(&mut group, "sparse, by sorting, 50k", &Spec::new(&sparse, &[64; 3], 2).empty(), &thin);
+    let thin = boxes(&volume, 50_000, &[1..=2, 1..=2, 200..=600]);
+    plan(&mut group, "dense, by counting, 50k", &Spec::new(&volume, &[64; 3], 2).empty(), &thin);
+    group.finish();
+
+    criterion.final_summary();
+}
+
+/// The throughput is in pieces: pairs of a selection and a read chunk.
+fn plan(group: &mut BenchmarkGroup<'_, WallTime>, name: &str, array: &Array, selections: &Selections) {
+    let pieces = array.plan(selections).expect("a plan").pieces();
+    group.throughput(Throughput::Elements(pieces as u64));
+    group.bench_function(name, |bencher| bencher.iter(|| array.plan(black_box(selections)).expect("a plan")));
+}
+
+fn slices(len: u64, count: usize) -> Selections {
+    let mut bits = Bits(3);
+    Selections::items((0..count).map(|_| {
+        let [start, stop] = bits.range(len, &(10..=200));
+        [Item::Slice { start: Some(start), stop: Some(stop) }]
+    }))
+}

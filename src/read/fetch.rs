@@ -1,0 +1,228 @@
+//! The first stage of a read chunk: where its encoded bytes lie, and which of them are read.
+//!
+//! The second stage, decoding, gets the bytes as a [`Fetched`] and asks the store for nothing.
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::Instant;
+
+use zarrs::storage::StoreKey;
+
+use super::ahead::Ahead;
+use super::run::merge;
+use super::shards::{Shard, Shards};
+use super::stats::Counters;
+use crate::chunk::{Array, Decoder, Entry, Extent};
+use crate::error::{Error, ErrorKind, Result};
+use crate::memory::Scratch;
+use crate::plan::Plan;
+use crate::store::{Encoded, Value};
+
+/// Stored bytes that nobody wants are read over where they are no more than this: a read costs as much as they do.
+pub(super) const READ_GAP: usize = 16 << 10;
+
+/// So much of an encoded chunk is read to find the rest that is needed.
+const HEAD: usize = 4 << 10;
+
+/// Where the encoded bytes of a read chunk lie in the store.
+pub(super) enum Place {
+    /// They are the whole value.
+    Value(Value),
+    /// They are `len` bytes of a shard.
+    Shard { shard: Arc<Shard>, start: u64, len: u64 },
+}
+
+/// The encoded bytes of a read chunk.
+pub(super) enum Fetched<'s> {
+    /// The store does not hold it.
+    Missing,
+    /// All of them. Those that decoding the wanted bytes does not need may be anything.
+    Encoded(Encoded<'s>),
+}
+
+/// Finds and reads the encoded bytes of the read chunks of one array.
+pub(super) struct Fetch<'a> {
+    array: &'a Array,
+    plan: &'a Plan,
+    shards: Shards,
+    ahead: Ahead,
+}
+
+impl Place {
+    pub(super) fn value(&self) -> &Value {
+        match self {
+            Self::Value(value) => value,
+            Self::Shard { shard, .. } => &shard.value,
+        }
+    }
+
+    pub(super) fn start(&self) -> u64 {
+        match self {
+            Self::Value(_) => 0,
+            Self::Shard { start, .. } => *start,
+        }
+    }
+
+    /// Encoded length in bytes, where it is known.
+    pub(super) fn known_len(&self) -> Option<u64> {
+        match self {
+            Self::Value(value) => value.known_len(),
+            Self::Shard { len, .. } => Some(*len),
+        }
+    }
+}
+
+impl<'a> Fetch<'a> {
+    pub(super) fn new(array: &'a Array, plan: &'a Plan) -> Self {
+        Self { array, plan, shards: Shards::new(array, plan), ahead: Ahead::default() }
+    }
+
+    /// Tells a slow disk of the read chunks that come after the `chunk`-th of the plan.
+    pub(super) fn read_ahead(&self, chunk: usize) {
+        if !self.array.source().takes_hints() {
+            return;
+        }
+        let chunks = self.plan.groups().chunks();
+        self.ahead.tell(chunk, chunks.len(), |next| self.tell(chunks[chunk], chunks[next]));
+    }
+
+    /// Tells the disk that the read chunk `next` will be read soon. `current` is being read.
+    fn tell(&self, current: u64, next: u64) {
+        let grid = self.plan.grid();
+        if self.array.sharding().is_none() {
+            self.array.source().hint(&self.array.chunk_key(&grid.shard_indices(next)));
+        } else if grid.shard(current) == grid.shard(next) {
+            // Where the subchunks of other shards lie is not known before their index is read.
+            self.shards.hint(grid.shard(next), grid.in_shard(next));
+        }
+    }
+
+    /// Where the read chunk `id`, part of the value of `key`, lies. `None` if the store is known not to hold it.
+    pub(super) fn locate(
+        &self,
+        id: u64,
+        key: &StoreKey,
+        scratch: &mut Scratch,
+        counters: &Counters,
+    ) -> Result<Option<Place>> {
+        if self.array.sharding().is_none() {
+            return Ok(self.array.source().open(key)?.map(Place::Value));
+        }
+        let grid = self.plan.grid();
+        let shard = self.shards.get(self.array, grid.shard(id), key, scratch, counters)?;
+        let Some(shard) = shard else { return Ok(None) };
+        Ok(match shard.index.entry(grid.in_shard(id))? {
+            Entry::Missing => None,
+            Entry::Bytes { start, len } => Some(Place::Shard { shard, start, len }),
+        })
+    }
+
+    /// Lets go of the read chunk `id`: its shard is closed after the last.
+    pub(super) fn release(&self, id: u64) -> Result<()> {
+        if self.array.sharding().is_some() { self.shards.release(self.plan.grid().shard(id)) } else { Ok(()) }
+    }
+
+    /// Bytes of memory that reading and decoding the read chunk at `place` takes at most, beside the result.
+    pub(super) fn memory(&self, place: &Place) -> usize {
+        let decoder = self.array.decoder();
+        let index = self.array.sharding().map_or(0, |sharding| sharding.encoded_len() as usize * 2);
+        // What a store hands out is about as long as what it decodes to, or shorter.
+        let encoded = place.known_len().map_or(decoder.decoded_len(), |len| len as usize);
+        encoded.saturating_add(decoder.working_len()).saturating_add(index)
+    }
+
+    /// Reads the encoded bytes that decoding the bytes in `wanted` needs; of `None`, all.
+    pub(super) fn fetch<'s>(
+        &self,
+        place: &Place,
+        key: &StoreKey,
+        wanted: Option<&[Range<usize>]>,
+        scratch: &'s mut Scratch,
+        counters: &Counters,
+    ) -> Result<Fetched<'s>> {
+        let decoder = self.array.decoder();
+        check_len(decoder, place)?;
+        let began = Instant::now();
+        let (bytes, read) = match (wanted, place.known_len()) {
+            (Some(wanted), Some(len)) if decoder.reads_in_part() && len > (HEAD + READ_GAP) as u64 => {
+                let buffer = scratch.grow(len as usize)?;
+                let read = read_in_part(decoder, place, key, wanted, buffer)?;
+                (Encoded::Scratch(buffer), read)
+            }
+            _ => {
+                let bytes = match place {
+                    Place::Value(value) => value.read_all(key, scratch)?,
+                    Place::Shard { shard, start, len } => Some(shard.value.read_range(key, *start, *len, scratch)?),
+                };
+                let Some(bytes) = bytes else { return Ok(Fetched::Missing) };
+                let read = bytes.as_ref().len();
+                (bytes, read)
+            }
+        };
+        self.ahead.observe(read, began.elapsed());
+        counters.fetched(read);
+        Ok(Fetched::Encoded(bytes))
+    }
+
+    /// Reads ranges of a read chunk that is stored as it is, one after the other into `target`.
+    pub(super) fn fetch_stored(
+        &self,
+        place: &Place,
+        key: &StoreKey,
+        ranges: &[Range<usize>],
+        target: &mut [u8],
+    ) -> Result<Vec<Extent>> {
+        let began = Instant::now();
+        let mut extents = Vec::with_capacity(ranges.len());
+        let mut at = 0;
+        for range in ranges {
+            let target = &mut target[at..at + range.len()];
+            place.value().read_into(key, place.start() + range.start as u64, target)?;
+            extents.push(Extent { at, source: range.clone() });
+            at += range.len();
+        }
+        self.ahead.observe(at, began.elapsed());
+        Ok(extents)
+    }
+}
+
+/// Reads of `len` encoded bytes only those that decoding `wanted` needs, each to its place; all where nearly all are
+/// needed, or it cannot be told. Gives how many were read.
+fn read_in_part(
+    decoder: &Decoder,
+    place: &Place,
+    key: &StoreKey,
+    wanted: &[Range<usize>],
+    buffer: &mut [u8],
+) -> Result<usize> {
+    let len = buffer.len();
+    place.value().read_into(key, place.start(), &mut buffer[..HEAD])?;
+    let mut needed = decoder.encoded_ranges(&buffer[..HEAD], len, wanted).unwrap_or_default();
+    needed.push(0..HEAD);
+    merge(&mut needed, READ_GAP);
+    // Blocks never lie in the head alone: it is all that is known to be needed where the rest cannot be told.
+    let untold = needed.len() == 1 && needed[0].end == HEAD;
+    if untold || needed.iter().map(Range::len).sum::<usize>() > len / 8 * 7 {
+        needed.clear();
+        needed.push(0..len);
+    }
+    for range in &needed {
+        let range = range.start.max(HEAD)..range.end;
+        if !range.is_empty() {
+            let at = place.start() + range.start as u64;
+            place.value().read_into(key, at, &mut buffer[range])?;
+        }
+    }
+    Ok(needed.iter().map(Range::len).sum())
+}
+
+fn check_len(decoder: &Decoder, place: &Place) -> Result<()> {
+    match (place.known_len(), decoder.max_encoded_len()) {
+        (Some(known), Some(most)) if known > most => {
+            Err(Error::new(ErrorKind::Decode, format!("the chunk has {known} encoded bytes"))
+                .expected(format!("at most {most}, because it decodes to {}", decoder.decoded_len()))
+                .remedy("The chunk is corrupt; write it again."))
+        }
+        _ => Ok(()),
+    }
+}

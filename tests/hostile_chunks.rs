@@ -1,0 +1,626 @@
+//! Damaged chunks, through every path that decodes them: an error that names the chunk, or a result of the right length
+//! in which nothing but the damaged chunk is wrong. Never a panic.
+//!
+//! `PROPTEST_CASES` also bounds how many damages of each array are tried, for tools under which all runs slowly.
+
+mod common;
+
+use std::fmt;
+use std::num::NonZeroU64;
+use std::ops::Range;
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+
+use proptest::prelude::*;
+use proptest::test_runner::RngSeed;
+use serde_json::{Value, json};
+use zarrow::zarrs::array::{ArrayBytes, ArrayToBytesCodecTraits, CodecOptions, FillValue, data_type};
+use zarrow::zarrs::storage::store::MemoryStore;
+use zarrow::{Array, ElementType, ErrorKind, ReadOptions, Selections};
+
+use crate::common::damage::{self, Damage, Format, Index};
+use crate::common::naive::{self, Padded, Span};
+use crate::common::{self as lib, Bits, bytes_codec, complaint, gzip_codec};
+
+/// The array's node path, and the chunk that is damaged: the one in the middle.
+const PATH: &str = "/a";
+const CHUNK: &str = "c/1/0";
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Family {
+    Stored,
+    Zstd,
+    Deflate,
+    Blosc,
+    Shards,
+    /// Chunks so large that they are read or decoded in part.
+    Large,
+}
+
+/// An array of three chunks, one below the other.
+#[derive(Clone)]
+struct Recipe {
+    family: Family,
+    codecs: Vec<Value>,
+    format: Format,
+    element: ElementType,
+    /// Shape of a chunk.
+    chunk: [u64; 2],
+    /// Whether every damage is found out but a forged one, so that a result is an error or right.
+    checked: bool,
+    /// How many of the damages are tried.
+    damages: usize,
+    /// Blocks of a blosc buffer that zarrs does not write so small.
+    blocks: Option<Blocks>,
+}
+
+/// The blocks of a blosc buffer.
+#[derive(Debug, Clone)]
+struct Blocks {
+    compressor: &'static str,
+    typesize: usize,
+    /// Decoded length of each block but the last.
+    len: usize,
+    shuffled: bool,
+    /// Whether each byte of the numbers has a stream of its own.
+    split: bool,
+}
+
+/// What is asked of an array.
+struct Ask {
+    selections: Selections,
+    expected: Vec<u8>,
+    /// Bytes of the result that do not come from the damaged chunk.
+    sound: Vec<Range<usize>>,
+}
+
+/// An array in memory and in a directory, whose middle chunk can be damaged in both.
+struct Target {
+    recipe: Recipe,
+    store: Arc<MemoryStore>,
+    arrays: [Array; 2],
+    locations: [String; 2],
+    keys: [String; 2],
+    asks: Vec<Ask>,
+    intact: Vec<u8>,
+    /// Chunks of other arrays, and of another place in this one.
+    strangers: Vec<Vec<u8>>,
+    directory: tempfile::TempDir,
+}
+
+impl fmt::Display for Recipe {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { element, chunk, blocks, .. } = self;
+        write!(f, "{element:?} in chunks of {chunk:?}, {}, {blocks:?}", Value::from(self.codecs.clone()))
+    }
+}
+
+impl Blocks {
+    /// A blosc buffer of `decoded`.
+    fn encode(&self, decoded: &[u8]) -> Vec<u8> {
+        let format = match self.compressor {
+            "blosclz" => 0,
+            "lz4" | "lz4hc" => 1,
+            "snappy" => 2,
+            "zlib" => 3,
+            _ => 4,
+        };
+        let flags = format << 5 | if self.split { 0 } else { 0x10 } | u8::from(self.shuffled);
+        let blocks = decoded.chunks(self.len);
+        let mut starts = Vec::new();
+        let mut contents = Vec::new();
+        for block in blocks.clone() {
+            starts.push((16 + 4 * blocks.len() + contents.len()) as u32);
+            let block = if self.shuffled { shuffled(block, self.typesize) } else { block.to_vec() };
+            let streams = if self.split && block.len() == self.len { self.typesize } else { 1 };
+            for part in block.chunks(block.len() / streams) {
+                let stream = stream(self.compressor, part);
+                contents.extend_from_slice(&(stream.len() as u32).to_le_bytes());
+                contents.extend_from_slice(&stream);
+            }
+        }
+        let encoded_len = 16 + 4 * starts.len() + contents.len();
+        let mut encoded = vec![2, 1, flags, self.typesize as u8];
+        for number in [decoded.len() as u32, self.len as u32, encoded_len as u32].iter().chain(&starts) {
+            encoded.extend_from_slice(&number.to_le_bytes());
+        }
+        [encoded, contents].concat()
+    }
+}
+
+/// The first bytes of all numbers, then their second bytes, and so on.
+fn shuffled(block: &[u8], typesize: usize) -> Vec<u8> {
+    (0..typesize).flat_map(|byte| block.iter().skip(byte).step_by(typesize).copied()).collect()
+}
+
+/// What a compressor of blosc makes of `part`, or `part` itself if it cannot be compressed.
+fn stream(compressor: &str, part: &[u8]) -> Vec<u8> {
+    let chain = lib::codec_chain(&[bytes_codec(), blosc(compressor, "noshuffle", 1, 0)]);
+    let shape = [NonZeroU64::new(part.len() as u64).expect("bytes")];
+    let (fill, options) = (FillValue::from(0_u8), CodecOptions::default());
+    let bytes = ArrayBytes::new_flen(part.to_vec());
+    let buffer = chain.encode(bytes, &shape, &data_type::uint8(), &fill, &options).expect("compressed");
+    let number = |at: usize| u32::from_le_bytes(buffer[at..at + 4].try_into().expect("four bytes")) as usize;
+    if buffer[2] & 2 != 0 {
+        return part.to_vec();
+    }
+    let start = number(16);
+    let len = number(start);
+    if len < part.len() { buffer[start + 4..start + 4 + len].to_vec() } else { part.to_vec() }
+}
+
+impl Recipe {
+    fn new(family: Family, format: Format, codecs: &[Value]) -> Self {
+        let (element, codecs) = (ElementType::UInt16, codecs.to_vec());
+        Self { family, codecs, format, element, chunk: [30, 48], checked: false, damages: usize::MAX, blocks: None }
+    }
+
+    fn large(format: Format, codecs: &[Value]) -> Self {
+        Self { chunk: [200, 400], damages: 40, ..Self::new(Family::Large, format, codecs) }
+    }
+
+    fn checked(self) -> Self {
+        Self { checked: true, ..self }
+    }
+
+    fn of(self, element: ElementType) -> Self {
+        Self { element, ..self }
+    }
+
+    fn some(self, damages: usize) -> Self {
+        Self { damages, ..self }
+    }
+
+    /// Elements that compress somewhat, and no two chunks alike.
+    fn padded(&self) -> Padded {
+        let item = self.element.size();
+        let shape = [3 * self.chunk[0], self.chunk[1]];
+        let mut bits = Bits(item as u64);
+        let mut bytes = Vec::new();
+        for at in 0..shape[0] * shape[1] {
+            let value = if at % 11 == 0 { bits.below(500) } else { at / 9 };
+            bytes.extend((0..item).map(|byte| (value >> (byte % 3 * 4)) as u8));
+        }
+        Padded { shape: shape.to_vec(), item, bytes }
+    }
+
+    fn write(&self) -> (Arc<MemoryStore>, Padded) {
+        let store = Arc::new(MemoryStore::new());
+        let padded = self.padded();
+        let fill = vec![7; padded.item];
+        let array = lib::create(&store, PATH, &padded.shape, &self.chunk, self.element, &fill, &self.codecs);
+        for (index, bytes) in padded.bytes.chunks(padded.bytes.len() / 3).enumerate() {
+            array.store_chunk(&[index as u64, 0], ArrayBytes::new_flen(bytes.to_vec())).expect("chunk");
+            if let Some(blocks) = &self.blocks {
+                lib::set(&store, &format!("a/c/{index}/0"), blocks.encode(bytes));
+            }
+        }
+        (store, padded)
+    }
+
+    /// The first chunk.
+    fn stranger(&self) -> Vec<u8> {
+        lib::get(&self.write().0, "a/c/0/0").to_vec()
+    }
+
+    fn asks(&self, padded: &Padded) -> Vec<Ask> {
+        let [height, width] = self.chunk.map(|len| len as i64);
+        // A few elements in each block of a codec that has blocks; and around the edges of the chunk.
+        let step = (height / 25).max(1);
+        let mut boxes: Vec<[i64; 4]> = (height..2 * height).step_by(step as usize).map(|y| [y, y + 1, 3, 7]).collect();
+        boxes.extend([
+            [height - 1, height + 2, 5, 9],
+            [2 * height - 1, 2 * height, width - 1, width],
+            [1, 3, 0, width],
+        ]);
+        let lines = |lines: &[[i64; 2]]| lines.iter().map(|[y, end]| [*y, *end, 0, width]).collect::<Vec<_>>();
+        let whole = lines(&[[0, 3 * height]]);
+        let front = lines(&[[height, height + 1], [height + 1, height + 3], [0, 2]]);
+        let all =
+            lines(&[[height - 1, 2 * height + 1], [height, 2 * height], [height, height], [height + 1, height + 2]]);
+        vec![ask(padded, &whole, false), ask(padded, &boxes, false), ask(padded, &front, true), ask(padded, &all, true)]
+    }
+}
+
+/// Boxes of rows and columns, which are whole if the selections are `ranges`.
+fn ask(padded: &Padded, rows: &[[i64; 4]], ranges: bool) -> Ask {
+    let axes = if ranges { 1 } else { 2 };
+    let column = |at: usize| rows.iter().flat_map(|row| (0..axes).map(move |axis| row[2 * axis + at])).collect();
+    let (starts, stops): (Vec<i64>, Vec<i64>) = (column(0), column(1));
+    let span = |start: i64, stop: i64| (start as u64, stop as u64, true);
+    let spans: Vec<Vec<Span>> = rows.iter().map(|&[y, y_end, x, x_end]| vec![span(y, y_end), span(x, x_end)]).collect();
+    let elements = padded.bytes.len() / padded.item;
+    let damaged = (0..elements).map(|at| u8::from(at / (elements / 3) == 1)).collect();
+    let damaged = naive::gather(&Padded { item: 1, bytes: damaged, shape: padded.shape.clone() }, &spans, 2).values;
+    let mut sound: Vec<Range<usize>> = Vec::new();
+    for at in (0..damaged.len()).filter(|&at| damaged[at] == 0) {
+        let bytes = at * padded.item..(at + 1) * padded.item;
+        match sound.last_mut() {
+            Some(last) if last.end == bytes.start => last.end = bytes.end,
+            _ => sound.push(bytes),
+        }
+    }
+    let selections = Selections::boxes(axes, starts, stops).expect("boxes");
+    Ask { selections, expected: naive::gather(padded, &spans, 2).values, sound }
+}
+
+impl Target {
+    fn new(recipe: Recipe) -> Self {
+        let (store, padded) = recipe.write();
+        let directory = tempfile::tempdir().expect("directory");
+        lib::export(&store, PATH, directory.path());
+        let arrays = [
+            lib::open(&store, PATH).unwrap_or_else(|error| panic!("{recipe}: {error}")),
+            Array::open_local(directory.path(), None).expect("array in a directory"),
+        ];
+        let [height, width] = recipe.chunk;
+        let plain = [bytes_codec()];
+        let with = |codecs: Vec<Value>| Recipe { codecs, blocks: None, ..recipe.clone() };
+        let strangers = vec![
+            lib::get(&store, "a/c/0/0").to_vec(),
+            Recipe { chunk: [2 * height, width], ..recipe.clone() }.stranger(),
+            with(plain.to_vec()).stranger(),
+            with([&plain[..], &[gzip_codec()]].concat()).stranger(),
+            with([&plain[..], &[zstd(false)]].concat()).stranger(),
+            with([&plain[..], &[blosc("lz4", "shuffle", 2, 512)]].concat()).stranger(),
+        ];
+        Self {
+            asks: recipe.asks(&padded),
+            intact: lib::get(&store, &format!("a/{CHUNK}")).to_vec(),
+            keys: [format!("a/{CHUNK}"), CHUNK.to_owned()],
+            locations: [PATH.to_owned(), directory.path().display().to_string()],
+            recipe,
+            store,
+            arrays,
+            strangers,
+            directory,
+        }
+    }
+
+    fn put(&self, bytes: &[u8]) {
+        lib::set(&self.store, &self.keys[0], bytes.to_vec());
+        std::fs::write(self.directory.path().join(CHUNK), bytes).expect("written");
+    }
+
+    fn damages(&self) -> Vec<Damage> {
+        let mut all = damage::damages(&self.recipe.format, &self.intact);
+        let strangers = self.strangers.iter().enumerate();
+        all.extend(strangers.map(|(at, bytes)| Damage::forged(format!("stranger {at}"), bytes.clone())));
+        // Evenly, and not the same for each array: together they try them all.
+        let most = self.recipe.damages.min(lib::config(u32::MAX).cases as usize);
+        let step = all.len().div_ceil(most);
+        let from = Bits(self.intact.len() as u64).below(step as u64) as usize;
+        all.into_iter().skip(from).step_by(step).collect()
+    }
+
+    /// All that is asked of the array, its chunk damaged, from memory and from the directory.
+    fn check(&self, damage: &Damage, threads: usize) {
+        self.put(&damage.bytes);
+        for source in 0..2 {
+            for (at, ask) in self.asks.iter().enumerate() {
+                if let Some(complaint) = self.complaint(source, ask, damage, threads) {
+                    let (recipe, place) = (&self.recipe, &self.locations[source]);
+                    let Damage { what, bytes, .. } = damage;
+                    let bytes = &bytes[..bytes.len().min(200)];
+                    panic!("{recipe}\n{what}, ask {at} of {place}, {threads} threads: {complaint}\n{bytes:02x?} ...");
+                }
+            }
+        }
+    }
+
+    fn complaint(&self, source: usize, ask: &Ask, damage: &Damage, threads: usize) -> Option<String> {
+        let options = ReadOptions::default().with_threads(Some(threads));
+        let error = match self.arrays[source].read(&ask.selections, &options) {
+            Ok(ragged) => {
+                let values = naive::value_bytes(ragged.values());
+                if values.len() != ask.expected.len() {
+                    return Some("a result of another length".to_owned());
+                }
+                if ask.sound.iter().any(|range| values[range.clone()] != ask.expected[range.clone()]) {
+                    return Some("what lies beside the damaged chunk is wrong".to_owned());
+                }
+                let wrong = self.recipe.checked && !damage.forged && values != ask.expected;
+                return wrong.then(|| "wrong values in spite of a checksum".to_owned());
+            }
+            Err(error) => error,
+        };
+        let (location, key, message) = (&self.locations[source], &self.keys[source], error.to_string());
+        if !matches!(error.kind(), ErrorKind::Decode | ErrorKind::Store) {
+            return Some(format!("{:?}: {message}", error.kind()));
+        }
+        let named = error.key() == Some(key) && error.array() == Some(location);
+        if !named || !message.contains(&format!("array '{location}', key '{key}'")) {
+            return Some(format!("an error that does not name array and key: {message}"));
+        }
+        complaint(&error, error.kind())
+    }
+
+    /// The intact array reads as it was written.
+    fn check_intact(&self) {
+        self.put(&self.intact);
+        for array in &self.arrays {
+            for ask in &self.asks {
+                let ragged = array.read(&ask.selections, &ReadOptions::default().with_threads(Some(1)));
+                let ragged = ragged.unwrap_or_else(|error| panic!("{}: {error}", self.recipe));
+                assert!(naive::value_bytes(ragged.values()) == ask.expected, "{}", self.recipe);
+            }
+        }
+    }
+}
+
+fn crc32c() -> Value {
+    json!({"name": "crc32c"})
+}
+
+fn zstd(checksum: bool) -> Value {
+    json!({"name": "zstd", "configuration": {"level": 1, "checksum": checksum}})
+}
+
+fn zlib() -> Value {
+    json!({"name": "numcodecs.zlib", "configuration": {"level": 1}})
+}
+
+fn blosc(compressor: &str, shuffle: &str, typesize: usize, blocksize: usize) -> Value {
+    json!({"name": "blosc", "configuration":
+        {"cname": compressor, "clevel": 5, "shuffle": shuffle, "typesize": typesize, "blocksize": blocksize}})
+}
+
+fn big_endian() -> Value {
+    json!({"name": "bytes", "configuration": {"endian": "big"}})
+}
+
+fn transpose() -> Value {
+    json!({"name": "transpose", "configuration": {"order": [1, 0]}})
+}
+
+/// Shards of `subchunks` of shape `subchunk`, with a checksum of their index or without.
+fn shards(index: Index, subchunk: [u64; 2], format: &Format, inner: &[Value]) -> (Format, Value) {
+    let mut index_codecs = vec![bytes_codec()];
+    index_codecs.extend(index.sealed.then(crc32c));
+    let codec = json!({"name": "sharding_indexed", "configuration": {
+        "chunk_shape": subchunk,
+        "codecs": inner,
+        "index_codecs": index_codecs,
+        "index_location": if index.at_end { "end" } else { "start" },
+    }});
+    (Format::Shard { index, subchunk: Box::new(format.clone()) }, codec)
+}
+
+fn sealed(format: Format) -> Format {
+    Format::Sealed(Box::new(format))
+}
+
+fn stored_recipes() -> Vec<Recipe> {
+    let recipe = |format: Format, codecs: &[Value]| Recipe::new(Family::Stored, format, codecs);
+    vec![
+        recipe(Format::Plain, &[bytes_codec()]),
+        recipe(Format::Plain, &[big_endian()]).of(ElementType::Float64),
+        recipe(Format::Plain, &[transpose(), bytes_codec()]),
+        recipe(sealed(Format::Plain), &[bytes_codec(), crc32c()]).checked(),
+        recipe(sealed(sealed(Format::Plain)), &[transpose(), big_endian(), crc32c(), crc32c()]).checked(),
+    ]
+}
+
+fn zstd_recipes() -> Vec<Recipe> {
+    let recipe = |format: Format, codecs: &[Value]| Recipe::new(Family::Zstd, format, codecs);
+    vec![
+        recipe(Format::Zstd, &[bytes_codec(), zstd(false)]),
+        recipe(Format::Zstd, &[bytes_codec(), zstd(true)]).checked(),
+        recipe(Format::Zstd, &[big_endian(), zstd(false)]).of(ElementType::Int32),
+        recipe(Format::Zstd, &[transpose(), bytes_codec(), zstd(false)]).of(ElementType::UInt8),
+        recipe(sealed(Format::Zstd), &[bytes_codec(), zstd(false), crc32c()]).checked(),
+        recipe(Format::Zstd, &[bytes_codec(), crc32c(), zstd(false)]).checked(),
+        // Two compressors have no direct path.
+        recipe(Format::Zstd, &[bytes_codec(), gzip_codec(), zstd(false)]).some(100).checked(),
+    ]
+}
+
+fn deflate_recipes() -> Vec<Recipe> {
+    let recipe = |format: Format, codecs: &[Value]| Recipe::new(Family::Deflate, format, codecs).checked();
+    vec![
+        recipe(Format::Gzip, &[bytes_codec(), gzip_codec()]),
+        recipe(Format::Gzip, &[transpose(), big_endian(), gzip_codec()]),
+        recipe(sealed(Format::Gzip), &[bytes_codec(), gzip_codec(), crc32c()]),
+        recipe(Format::Zlib, &[bytes_codec(), zlib()]),
+        recipe(Format::Zlib, &[big_endian(), zlib()]).of(ElementType::Complex128),
+        recipe(Format::Gzip, &[bytes_codec(), zlib(), gzip_codec()]).some(100),
+    ]
+}
+
+fn blosc_recipes() -> Vec<Recipe> {
+    let recipe = |format: Format, codecs: &[Value]| Recipe::new(Family::Blosc, format, codecs).some(60);
+    let written = |compressor: &str, shuffle: &str, typesize: usize, blocksize: usize| {
+        recipe(Format::Blosc, &[bytes_codec(), blosc(compressor, shuffle, typesize, blocksize)])
+    };
+    let split = |compressor: &'static str, shuffled: bool, typesize: usize, split: bool| {
+        let blocks = Blocks { compressor, typesize, len: 128 * typesize, shuffled, split };
+        let shuffle = if shuffled { "shuffle" } else { "noshuffle" };
+        Recipe { blocks: Some(blocks), ..written(compressor, shuffle, typesize, 0) }
+    };
+    let mut recipes = Vec::new();
+    for compressor in ["blosclz", "lz4", "lz4hc", "zlib", "zstd", "snappy"] {
+        for shuffle in ["noshuffle", "shuffle", "bitshuffle"] {
+            recipes.push(written(compressor, shuffle, 2, 512));
+            // Numbers of more than 16 bytes are never split, and their blocks may be small.
+            recipes.push(written(compressor, shuffle, 32, 512));
+        }
+        recipes.push(split(compressor, false, 2, false));
+        recipes.push(split(compressor, true, 2, true));
+    }
+    for (typesize, element) in [
+        (1, ElementType::UInt8),
+        (3, ElementType::UInt8),
+        (4, ElementType::Float32),
+        (8, ElementType::Int64),
+        (16, ElementType::Complex128),
+    ] {
+        recipes.push(written("lz4", "bitshuffle", typesize, 512).of(element));
+        recipes.push(split("lz4", true, typesize, true).of(element));
+        recipes.push(split("blosclz", true, typesize, true).of(element));
+        recipes.push(split("zstd", true, typesize, false).of(element));
+    }
+    recipes.push(written("blosclz", "shuffle", 255, 0));
+    // A few with all damages.
+    recipes.push(split("lz4", true, 2, true).some(usize::MAX));
+    recipes.push(split("blosclz", false, 2, true).some(usize::MAX));
+    recipes.push(written("zstd", "bitshuffle", 2, 512).some(usize::MAX));
+    recipes.push(recipe(Format::Blosc, &[big_endian(), blosc("lz4", "shuffle", 2, 512)]));
+    let codecs = [transpose(), bytes_codec(), blosc("lz4", "bitshuffle", 2, 512), crc32c()];
+    recipes.push(recipe(sealed(Format::Blosc), &codecs).some(200).checked());
+    recipes.push(recipe(Format::Blosc, &[bytes_codec(), zstd(false), blosc("lz4", "noshuffle", 1, 0)]));
+    recipes
+}
+
+fn shard_recipes() -> Vec<Recipe> {
+    let recipe = |(format, codec): (Format, Value)| Recipe::new(Family::Shards, format, &[codec]);
+    let index = |at_end: bool, sealed: bool| Index { subchunks: 4, at_end, sealed };
+    let subchunk = [15, 24];
+    let blosc_codecs = [bytes_codec(), blosc("lz4", "shuffle", 2, 256)];
+    let nested = shards(Index { subchunks: 2, at_end: false, sealed: true }, [5, 24], &Format::Plain, &[bytes_codec()]);
+    let nested = |at_end: bool| shards(index(at_end, true), [10, 24], &nested.0, &[nested.1.clone()]);
+    let nested = |at_end: bool| {
+        let (format, codec) = nested(at_end);
+        match format {
+            // Six subchunks of two subchunks each.
+            Format::Shard { index, subchunk } => {
+                (Format::Shard { index: Index { subchunks: 6, ..index }, subchunk }, codec)
+            }
+            other => (other, codec),
+        }
+    };
+    let behind_transpose = shards(index(true, true), [24, 15], &Format::Plain, &[bytes_codec()]);
+    vec![
+        recipe(shards(index(true, true), subchunk, &Format::Plain, &[bytes_codec()])),
+        recipe(shards(index(false, false), subchunk, &Format::Plain, &[big_endian()])),
+        recipe(shards(index(true, false), subchunk, &sealed(Format::Plain), &[bytes_codec(), crc32c()])),
+        recipe(shards(index(true, true), subchunk, &sealed(Format::Plain), &[bytes_codec(), crc32c()])).checked(),
+        recipe(shards(index(false, true), subchunk, &Format::Zstd, &[bytes_codec(), zstd(false)])).some(300),
+        recipe(shards(index(true, true), subchunk, &Format::Gzip, &[bytes_codec(), gzip_codec()])).some(300).checked(),
+        recipe(shards(index(true, true), subchunk, &Format::Blosc, &blosc_codecs)).some(500),
+        // Shards that have to be decoded whole.
+        recipe(nested(true)).some(300),
+        recipe(nested(false)).some(300),
+        Recipe::new(Family::Shards, behind_transpose.0.clone(), &[transpose(), behind_transpose.1.clone()]).some(300),
+        Recipe::new(Family::Shards, Format::Gzip, &[transpose(), behind_transpose.1, gzip_codec()]).some(100).checked(),
+    ]
+}
+
+fn large_recipes() -> Vec<Recipe> {
+    let index = Index { subchunks: 2, at_end: true, sealed: true };
+    let in_shards = |format: &Format, inner: &[Value]| {
+        let (format, codec) = shards(index, [200, 400], format, inner);
+        Recipe { chunk: [400, 400], ..Recipe::large(format, &[codec]) }
+    };
+    vec![
+        Recipe::large(Format::Plain, &[bytes_codec()]),
+        Recipe::large(Format::Plain, &[transpose(), big_endian()]),
+        Recipe::large(Format::Zstd, &[bytes_codec(), zstd(false)]).some(100),
+        Recipe::large(Format::Zstd, &[transpose(), big_endian(), zstd(false)]),
+        Recipe::large(Format::Blosc, &[bytes_codec(), blosc("lz4", "shuffle", 2, 8192)]).some(100),
+        Recipe::large(Format::Blosc, &[bytes_codec(), blosc("zstd", "shuffle", 2, 8192)]),
+        Recipe::large(Format::Blosc, &[transpose(), bytes_codec(), blosc("zlib", "noshuffle", 2, 8192)]),
+        Recipe::large(Format::Blosc, &[bytes_codec(), blosc("blosclz", "bitshuffle", 2, 8192)]),
+        in_shards(&Format::Plain, &[bytes_codec()]),
+        in_shards(&Format::Zstd, &[bytes_codec(), zstd(false)]),
+        in_shards(&Format::Blosc, &[bytes_codec(), blosc("lz4", "noshuffle", 2, 8192)]),
+    ]
+}
+
+/// All arrays; whoever damages one holds its lock.
+static TARGETS: LazyLock<Vec<Mutex<Target>>> = LazyLock::new(|| {
+    let recipes =
+        [stored_recipes(), zstd_recipes(), deflate_recipes(), blosc_recipes(), shard_recipes(), large_recipes()];
+    recipes.into_iter().flatten().map(|recipe| Mutex::new(Target::new(recipe))).collect()
+});
+
+fn for_each_target(family: Family, visit: impl Fn(&Target)) {
+    for target in &*TARGETS {
+        let target = target.lock().unwrap_or_else(PoisonError::into_inner);
+        if target.recipe.family == family {
+            visit(&target);
+        }
+    }
+}
+
+/// Tries all damages of all arrays of `family`.
+fn check(family: Family) {
+    // One number of threads after the other: each change of it makes new threads.
+    for threads in [1, 2] {
+        for_each_target(family, |target| {
+            target.check_intact();
+            for damage in target.damages().iter().step_by(threads) {
+                target.check(damage, threads);
+            }
+            target.check_intact();
+        });
+    }
+}
+
+#[test]
+fn stored_chunks() {
+    check(Family::Stored);
+}
+
+#[test]
+fn zstd_chunks() {
+    check(Family::Zstd);
+}
+
+#[test]
+fn gzip_and_zlib_chunks() {
+    check(Family::Deflate);
+}
+
+#[test]
+fn blosc_chunks() {
+    check(Family::Blosc);
+}
+
+#[test]
+fn shards_and_their_subchunks() {
+    check(Family::Shards);
+}
+
+#[test]
+fn chunks_read_in_part() {
+    check(Family::Large);
+}
+
+/// The damages above meet the paths that they are meant for: little is decoded, or read, where little is wanted.
+#[test]
+fn little_is_decoded_of_large_chunks() {
+    for_each_target(Family::Large, |target| {
+        target.put(&target.intact);
+        // From a directory, because only there the length of a value is known beforehand.
+        let array = &target.arrays[1];
+        let start = target.recipe.chunk[0] as i64;
+        let element = Selections::boxes(2, vec![start, 0], vec![start + 1, 1]).expect("box");
+        let stats = *array.read(&element, &ReadOptions::default()).expect("intact").stats();
+        let all = array.chunk_shape().iter().product::<u64>() * array.element_type().size() as u64;
+        assert!(stats.bytes_decoded < all, "{}: {stats:?}", target.recipe);
+    });
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { rng_seed: RngSeed::Fixed(20), ..lib::config(1500) })]
+
+    #[test]
+    fn flipped_bits(
+        target in any::<prop::sample::Index>(),
+        flips in prop::collection::vec((any::<prop::sample::Index>(), 0_u8..8), 1..5),
+        in_front in any::<bool>(),
+        cut in prop::option::weighted(0.2, any::<prop::sample::Index>()),
+        threads in 1_usize..3,
+    ) {
+        let target = target.get(&TARGETS).lock().unwrap_or_else(PoisonError::into_inner);
+        let mut bytes = target.intact.clone();
+        for (at, bit) in &flips {
+            // Headers are in front.
+            let at = at.index(if in_front { bytes.len().min(64) } else { bytes.len() });
+            bytes[at] ^= 1 << bit;
+        }
+        if let Some(cut) = cut {
+            bytes.truncate(cut.index(bytes.len()));
+        }
+        target.check(&Damage { what: format!("{flips:?} flipped"), bytes, forged: false }, threads);
+    }
+}
