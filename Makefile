@@ -17,7 +17,7 @@ export PIP_ROOT_USER_ACTION := ignore
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
 .PHONY: help demo test test-rust test-python lint lint-source lint-build fmt clean develop release cargo
-.PHONY: bench bench-quick bench-rust bench-instructions
+.PHONY: bench bench-quick bench-rust bench-instructions miri valgrind
 
 help:
 	@echo 'make demo                build in release mode and run examples/quickstart.py'
@@ -27,6 +27,8 @@ help:
 	@echo 'make bench               compare with other readers, in a folder outside the checkout; bench-quick: on less data'
 	@echo 'make bench-rust          time planning, copying and decoding'
 	@echo 'make bench-instructions  count instructions, and fail if there are more than before; needs valgrind'
+	@echo 'make miri                run the tests of plans and copies in Miri, which sees undefined behaviour; needs nightly Rust'
+	@echo 'make valgrind            run the tests of decoding, on fewer cases, in valgrind, which sees stray accesses of C too'
 	@echo 'make clean               remove .venv, the local build and all caches'
 
 demo: release $(VENV)/.demo
@@ -78,6 +80,23 @@ bench-rust: | cargo
 # make bench-instructions ARGS=--update takes the counts as the new baseline.
 bench-instructions: $(READY) | cargo
 	$(PY) benches/instructions/check.py $(ARGS)
+
+# Files, mapped memory and C are beyond Miri: the tests named here do without.
+miri: | cargo
+	@cargo +nightly miri --version >/dev/null 2>&1 || { \
+	  echo 'make miri needs nightly Rust with Miri. Install it with:' >&2; \
+	  echo '  rustup toolchain install nightly --profile minimal --component miri,rust-src' >&2; exit 1; }
+	cargo +nightly miri test --lib -- plan:: selection:: read::scatter read::run
+
+# PROPTEST_CASES also bounds the damages of each array in tests/hostile_chunks.rs.
+valgrind: export PROPTEST_CASES ?= 20
+valgrind: export RUST_TEST_THREADS ?= 2
+valgrind: | cargo
+	@command -v valgrind >/dev/null || { \
+	  echo 'make valgrind needs valgrind. Install it, for example with: apt install valgrind' >&2; exit 1; }
+	@host=$$(rustc -vV | sed -n 's/^host: //p' | tr a-z- A-Z_); set -x; \
+	env "CARGO_TARGET_$${host}_RUNNER=valgrind -q --error-exitcode=99 --leak-check=no --fair-sched=try" \
+	  cargo test --lib --test errors --test hostile_chunks --test oracle
 
 # The extension module, in the profile of `cargo test`.
 develop: $(VENV)/.build | cargo

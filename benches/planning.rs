@@ -65,6 +65,6 @@ fn slices(len: u64, count: usize) -> Selections {
     let mut bits = Bits(3);
     Selections::items((0..count).map(|_| {
         let [start, stop] = bits.range(len, &(10..=200));
-        [Item::Slice { start: Some(start), stop: Some(stop) }]
+        [Item::slice(start, stop)]
     }))
 }

@@ -41,6 +41,7 @@ mod chunk;
 mod error;
 mod memory;
 mod plan;
+mod planned;
 mod read;
 mod selection;
 mod store;
@@ -48,9 +49,10 @@ mod store;
 pub use crate::arrow::{ElementType, Ragged, read_batch};
 pub use crate::chunk::Array;
 pub use crate::error::{Error, ErrorKind, Result};
-pub use crate::plan::{Layout, Plan};
-pub use crate::read::{ReadOptions, ReadStats};
-pub use crate::selection::{BoundSelections, Item, Selections};
+pub use crate::plan::Layout;
+pub use crate::planned::{Plan, read_ragged};
+pub use crate::read::{MissingChunks, ReadOptions, ReadStats};
+pub use crate::selection::{BoundSelections, Indexing, Indices, Item, Mask, OutOfBounds, Selections};
 pub use crate::store::ZarrFormat;
 
 /// The `zarrs` release whose stores [`Array::open`] takes.

@@ -10,7 +10,7 @@ use super::Ragged;
 use crate::chunk::Array;
 use crate::error::{Error, ErrorKind, Result};
 use crate::plan::Plan;
-use crate::read::execute::execute;
+use crate::read::execute::{Column, execute};
 use crate::read::{ReadOptions, ReadStats};
 use crate::selection::Selections;
 
@@ -72,7 +72,6 @@ pub fn read_batch(arrays: &[(&str, &Array)], selections: &Selections, options: &
 
 /// Reads `selections` from each array. Arrays that occur twice are read once.
 pub(crate) fn read_columns(arrays: &[&Array], selections: &Selections, options: &ReadOptions) -> Result<Vec<Ragged>> {
-    let mut stats = ReadStats { rows: selections.len(), ..ReadStats::default() };
     let start = Instant::now();
     let mut distinct: Vec<&Array> = Vec::new();
     let mut of_column = Vec::with_capacity(arrays.len());
@@ -91,19 +90,30 @@ pub(crate) fn read_columns(arrays: &[&Array], selections: &Selections, options: 
         }
         plans.push(plan);
     }
-    stats.plan_time = start.elapsed();
+    let stats = ReadStats { rows: selections.len(), plan_time: start.elapsed(), ..ReadStats::default() };
+    let columns = distinct.iter().zip(&plans).map(|(&array, plan)| Column {
+        arrays: vec![array],
+        plan,
+        element: array.element_type(),
+    });
+    let read = carry_out(columns.collect(), options, stats)?;
+    Ok(of_column.iter().map(|&at| read[at].clone()).collect())
+}
 
+/// Carries out plans, and wraps what they give.
+pub(crate) fn carry_out(columns: Vec<Column<'_>>, options: &ReadOptions, mut stats: ReadStats) -> Result<Vec<Ragged>> {
     let start = Instant::now();
-    let columns: Vec<_> = distinct.iter().copied().zip(&plans).collect();
     let outputs = execute(&columns, options, &mut stats)?;
     let mut values = Vec::with_capacity(outputs.len());
-    for ((array, plan), output) in columns.iter().zip(outputs) {
-        let elements = plan.layout().elements();
-        stats.bytes_out += (elements * array.element_type().size()) as u64;
-        values.push(array.element_type().wrap(output.into_buffer(), elements)?);
+    for (column, filled) in columns.iter().zip(outputs) {
+        let elements = column.plan.layout().elements();
+        stats.bytes_out += (elements * column.element.size()) as u64;
+        values.push(column.element.wrap(filled.values.into_buffer(), elements, filled.nulls)?);
     }
     stats.read_time = start.elapsed();
-    let ragged =
-        |&at: &usize| Ragged::new(plans[at].layout().clone(), values[at].clone(), distinct[at].element_type(), stats);
-    Ok(of_column.iter().map(ragged).collect())
+    let ragged = |(column, values): (&Column<'_>, _)| {
+        let nulls = column.plan.selections().nulls().cloned();
+        Ragged::new(column.plan.layout().clone(), values, nulls, column.element, stats)
+    };
+    Ok(columns.iter().zip(values).map(ragged).collect())
 }

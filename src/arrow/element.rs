@@ -7,7 +7,7 @@ use arrow_array::types::{
     UInt16Type, UInt32Type, UInt64Type,
 };
 use arrow_array::{ArrayRef, BooleanArray, FixedSizeListArray, PrimitiveArray};
-use arrow_buffer::{BooleanBuffer, Buffer, MutableBuffer, ScalarBuffer};
+use arrow_buffer::{BooleanBuffer, Buffer, MutableBuffer, NullBuffer, ScalarBuffer};
 use arrow_schema::{DataType, Field, FieldRef};
 use zarrs::plugin::ExtensionName;
 
@@ -124,22 +124,22 @@ impl ElementType {
 
     /// Wraps `len` elements, of [`size`](Self::size) bytes each in native byte order, without copying them (a bool
     /// is packed to a bit).
-    pub(super) fn wrap(self, bytes: Buffer, len: usize) -> Result<ArrayRef> {
+    pub(super) fn wrap(self, bytes: Buffer, len: usize, nulls: Option<NullBuffer>) -> Result<ArrayRef> {
         Ok(match self {
-            Self::Bool => Arc::new(BooleanArray::new(BooleanBuffer::new(pack_bits(&bytes), 0, len), None)),
-            Self::Int8 => primitive::<Int8Type>(bytes, len),
-            Self::Int16 => primitive::<Int16Type>(bytes, len),
-            Self::Int32 => primitive::<Int32Type>(bytes, len),
-            Self::Int64 => primitive::<Int64Type>(bytes, len),
-            Self::UInt8 => primitive::<UInt8Type>(bytes, len),
-            Self::UInt16 => primitive::<UInt16Type>(bytes, len),
-            Self::UInt32 => primitive::<UInt32Type>(bytes, len),
-            Self::UInt64 => primitive::<UInt64Type>(bytes, len),
-            Self::Float16 => primitive::<Float16Type>(bytes, len),
-            Self::Float32 => primitive::<Float32Type>(bytes, len),
-            Self::Float64 => primitive::<Float64Type>(bytes, len),
-            Self::Complex64 => pairs(DataType::Float32, primitive::<Float32Type>(bytes, len * 2))?,
-            Self::Complex128 => pairs(DataType::Float64, primitive::<Float64Type>(bytes, len * 2))?,
+            Self::Bool => Arc::new(BooleanArray::new(BooleanBuffer::new(pack_bits(&bytes), 0, len), nulls)),
+            Self::Int8 => primitive::<Int8Type>(bytes, len, nulls),
+            Self::Int16 => primitive::<Int16Type>(bytes, len, nulls),
+            Self::Int32 => primitive::<Int32Type>(bytes, len, nulls),
+            Self::Int64 => primitive::<Int64Type>(bytes, len, nulls),
+            Self::UInt8 => primitive::<UInt8Type>(bytes, len, nulls),
+            Self::UInt16 => primitive::<UInt16Type>(bytes, len, nulls),
+            Self::UInt32 => primitive::<UInt32Type>(bytes, len, nulls),
+            Self::UInt64 => primitive::<UInt64Type>(bytes, len, nulls),
+            Self::Float16 => primitive::<Float16Type>(bytes, len, nulls),
+            Self::Float32 => primitive::<Float32Type>(bytes, len, nulls),
+            Self::Float64 => primitive::<Float64Type>(bytes, len, nulls),
+            Self::Complex64 => pairs(DataType::Float32, primitive::<Float32Type>(bytes, len * 2, None), nulls)?,
+            Self::Complex128 => pairs(DataType::Float64, primitive::<Float64Type>(bytes, len * 2, None), nulls)?,
         })
     }
 }
@@ -167,12 +167,12 @@ fn part(float: DataType) -> FieldRef {
     Arc::new(Field::new("item", float, false))
 }
 
-fn primitive<T: ArrowPrimitiveType>(bytes: Buffer, len: usize) -> ArrayRef {
-    Arc::new(PrimitiveArray::<T>::new(ScalarBuffer::new(bytes, 0, len), None))
+fn primitive<T: ArrowPrimitiveType>(bytes: Buffer, len: usize, nulls: Option<NullBuffer>) -> ArrayRef {
+    Arc::new(PrimitiveArray::<T>::new(ScalarBuffer::new(bytes, 0, len), nulls))
 }
 
-fn pairs(float: DataType, parts: ArrayRef) -> Result<ArrayRef> {
-    let array = FixedSizeListArray::try_new(part(float), 2, parts, None)
+fn pairs(float: DataType, parts: ArrayRef, nulls: Option<NullBuffer>) -> Result<ArrayRef> {
+    let array = FixedSizeListArray::try_new(part(float), 2, parts, nulls)
         .map_err(|source| Error::new(ErrorKind::Internal, "the result is no valid Arrow array").source(source))?;
     Ok(Arc::new(array))
 }

@@ -5,6 +5,6 @@ mod element;
 mod ragged;
 
 pub use self::batch::read_batch;
-pub(crate) use self::batch::read_columns;
+pub(crate) use self::batch::{carry_out, read_columns};
 pub use self::element::ElementType;
 pub use self::ragged::Ragged;

@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use arrow_array::{ArrayRef, LargeListArray};
-use arrow_buffer::OffsetBuffer;
+use arrow_array::{Array as _, ArrayRef, LargeListArray};
+use arrow_buffer::{NullBuffer, OffsetBuffer};
 use arrow_schema::{DataType, Field, FieldRef};
 
 use super::ElementType;
@@ -18,13 +18,22 @@ use crate::read::ReadStats;
 pub struct Ragged {
     layout: Layout,
     values: ArrayRef,
+    /// Which rows are null. Without kept axes, the values say.
+    nulls: Option<NullBuffer>,
     element: ElementType,
     stats: ReadStats,
 }
 
 impl Ragged {
-    pub(super) fn new(layout: Layout, values: ArrayRef, element: ElementType, stats: ReadStats) -> Self {
-        Self { layout, values, element, stats }
+    pub(super) fn new(
+        layout: Layout,
+        values: ArrayRef,
+        nulls: Option<NullBuffer>,
+        element: ElementType,
+        stats: ReadStats,
+    ) -> Self {
+        let nulls = nulls.filter(|_| !layout.offsets().is_empty());
+        Self { layout, values, nulls, element, stats }
     }
 
     /// Number of rows.
@@ -51,6 +60,12 @@ impl Ragged {
         &self.values
     }
 
+    /// Which rows are null; `None` if none is, or if no axis is kept, because the [`values`](Self::values) say it then.
+    #[must_use]
+    pub fn nulls(&self) -> Option<&NullBuffer> {
+        self.nulls.as_ref()
+    }
+
     /// The element at which each row starts, and the number of elements.
     #[must_use]
     pub fn row_starts(&self) -> &[i64] {
@@ -63,22 +78,26 @@ impl Ragged {
         &self.stats
     }
 
-    /// The Arrow type of the rows: one `LargeList` of non-null items per kept axis, the innermost item's field with
-    /// the metadata `zarr:dtype`.
+    /// The Arrow type of the rows: one `LargeList` per kept axis, the innermost item's field with the metadata
+    /// `zarr:dtype`. Nullable are the elements if there are nulls among them, and nothing else.
     #[must_use]
     pub fn data_type(&self) -> DataType {
         self.fields().last().map_or_else(|| self.element.arrow_type(), |field| DataType::LargeList(field.clone()))
     }
 
-    /// A record batch field of these rows, non-null, with the metadata `zarr:dtype`.
+    /// A record batch field of these rows, nullable only if some are null, with the metadata `zarr:dtype`.
     #[must_use]
     pub fn field(&self, name: &str) -> Field {
-        Field::new(name, self.data_type(), false).with_metadata(self.metadata())
+        let nullable = match self.layout.offsets() {
+            [] => self.values.is_nullable(),
+            _ => self.nulls.is_some(),
+        };
+        Field::new(name, self.data_type(), nullable).with_metadata(self.metadata())
     }
 
     /// The rows as one array: a [`LargeListArray`] nested once per kept axis, or the flat values if no axis is kept.
     ///
-    /// Offset 0, no validity bitmap, all fields named `item` and non-null. Nothing is copied.
+    /// Offset 0, all fields named `item`, no validity bitmap where there are no nulls. Nothing is copied.
     ///
     /// # Panics
     /// Never: the offsets were laid out for these values.
@@ -86,8 +105,10 @@ impl Ragged {
     pub fn into_array(self) -> ArrayRef {
         let fields = self.fields();
         let mut array = self.values;
-        for (offsets, field) in self.layout.offsets().iter().rev().zip(fields) {
-            array = Arc::new(LargeListArray::new(field, offsets.clone(), array, None));
+        let mut nulls = self.nulls;
+        for ((level, offsets), field) in self.layout.offsets().iter().enumerate().rev().zip(fields) {
+            let nulls = if level == 0 { nulls.take() } else { None };
+            array = Arc::new(LargeListArray::new(field, offsets.clone(), array, nulls));
         }
         array
     }
@@ -101,7 +122,10 @@ impl Ragged {
         let mut fields: Vec<FieldRef> = Vec::new();
         for _ in self.layout.offsets() {
             fields.push(Arc::new(match fields.last() {
-                None => Field::new("item", self.element.arrow_type(), false).with_metadata(self.metadata()),
+                None => {
+                    let nullable = self.values.is_nullable();
+                    Field::new("item", self.element.arrow_type(), nullable).with_metadata(self.metadata())
+                }
                 Some(inner) => Field::new("item", DataType::LargeList(inner.clone()), false),
             }));
         }

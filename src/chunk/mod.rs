@@ -174,19 +174,15 @@ impl Array {
     ///
     /// # Errors
     /// [`ErrorKind::Selection`] as [`Selections::bind`]; [`ErrorKind::Allocation`] if the result is too large.
-    pub fn plan(&self, selections: &Selections) -> Result<Plan> {
-        self.plan_for(selections, None)
+    pub fn plan(&self, selections: &Selections) -> Result<crate::planned::Plan> {
+        crate::planned::Plan::new(std::slice::from_ref(self), None, selections)
     }
 
-    /// [`plan`](Self::plan) for a read that follows at once: refuses what this machine has no memory for.
+    /// The plan of a read that follows at once.
     pub(crate) fn plan_read(&self, selections: &Selections) -> Result<Plan> {
-        self.plan_for(selections, Some(self.inner.element.size()))
-    }
-
-    fn plan_for(&self, selections: &Selections, item: Option<usize>) -> Result<Plan> {
         selections
             .bind(self.shape())
-            .and_then(|bound| Plan::new(bound, self.inner.grid.clone(), item))
+            .and_then(|bound| Plan::new(bound, vec![self.inner.grid.clone()], Some(self.inner.element.size())))
             .map_err(|error| error.at_array(self.location()))
     }
 
@@ -202,6 +198,10 @@ impl Array {
 
     pub(crate) fn same_as(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.inner, &other.inner)
+    }
+
+    pub(crate) fn grid(&self) -> &Grid {
+        &self.inner.grid
     }
 
     pub(crate) fn source(&self) -> &Source {

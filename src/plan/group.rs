@@ -2,8 +2,37 @@
 
 use super::grid::Grid;
 use super::reserve;
+use super::segments::Segments;
 use crate::error::{Error, ErrorKind, Result};
-use crate::selection::BoundSelections;
+use crate::selection::boxes::Boxes;
+use crate::selection::rows::Rows;
+use crate::selection::{BoundForm, BoundSelections};
+
+/// What is grouped: rows of selections.
+pub(super) struct Asked<'a> {
+    pub(super) selections: &'a BoundSelections,
+    /// Where the rows are not boxes.
+    pub(super) segments: Option<&'a Segments>,
+    /// Only these rows, in ascending order.
+    pub(super) only: Option<&'a [u32]>,
+}
+
+impl Asked<'_> {
+    fn len(&self) -> usize {
+        self.only.map_or_else(|| self.selections.len(), <[u32]>::len)
+    }
+
+    fn rows(&self) -> impl Iterator<Item = usize> + '_ {
+        (0..self.len()).map(|at| self.only.map_or(at, |only| only[at] as usize))
+    }
+
+    /// The distinct keys of an axis of a row.
+    fn keys(&self, axis: usize, keys: &mut Vec<u64>) {
+        keys.clear();
+        keys.extend(self.segments.iter().flat_map(|segments| segments.of(axis)).map(|segment| segment.key));
+        keys.dedup();
+    }
+}
 
 /// The touched read chunks in ascending key order, each with the rows that touch it, in ascending order.
 #[derive(Debug, Clone)]
@@ -15,29 +44,25 @@ pub(crate) struct Groups {
 }
 
 impl Groups {
-    pub(super) fn new(selections: &BoundSelections, grid: &Grid) -> Result<Self> {
-        if selections.len() > u32::MAX as usize {
-            return Err(Error::new(ErrorKind::Unsupported, format!("{} selections", selections.len()))
-                .expected(format!("at most {} in one call", u32::MAX))
-                .remedy("Split the call."));
-        }
+    /// Groups the rows of `asked` by the read chunks of `grid`.
+    pub(super) fn new(asked: &Asked<'_>, grid: &Grid) -> Result<Self> {
         // Counting needs a table over all keys; where that is out of proportion to the pieces, sort instead.
         let keys = grid.keys();
-        if keys <= (selections.len() as u64 * 4).max(1 << 12) {
-            return Self::by_counting(selections, grid);
+        if keys <= (asked.len() as u64 * 4).max(1 << 12) {
+            return Self::by_counting(asked, grid);
         }
-        let pieces = count_pieces(selections, grid)?;
+        let pieces = count_pieces(asked, grid)?;
         if keys / 4 <= pieces as u64 {
-            Self::by_counting(selections, grid)
+            Self::by_counting(asked, grid)
         } else {
-            Self::by_sorting(selections, grid, pieces)
+            Self::by_sorting(asked, grid, pieces)
         }
     }
 
-    fn by_counting(selections: &BoundSelections, grid: &Grid) -> Result<Self> {
+    fn by_counting(asked: &Asked<'_>, grid: &Grid) -> Result<Self> {
         let mut next = reserve(grid.keys() as usize, "read chunks")?;
         next.resize(grid.keys() as usize, 0_usize);
-        for_each_piece(selections, grid, |key, _| next[key as usize] += 1);
+        for_each_piece(asked, grid, |key, _| next[key as usize] += 1);
         let touched = next.iter().filter(|&&count| count > 0).count();
         let mut chunks = reserve(touched, "read chunks")?;
         let mut offsets = reserve(touched + 1, "read chunks")?;
@@ -54,7 +79,7 @@ impl Groups {
         }
         let mut rows = reserve(end, "pieces")?;
         rows.resize(end, 0);
-        for_each_piece(selections, grid, |key, row| {
+        for_each_piece(asked, grid, |key, row| {
             let at = &mut next[key as usize];
             rows[*at] = row;
             *at += 1;
@@ -62,9 +87,9 @@ impl Groups {
         Ok(Self { chunks, offsets, rows })
     }
 
-    fn by_sorting(selections: &BoundSelections, grid: &Grid, pieces: usize) -> Result<Self> {
+    fn by_sorting(asked: &Asked<'_>, grid: &Grid, pieces: usize) -> Result<Self> {
         let mut pairs: Vec<(u64, u32)> = reserve(pieces, "pieces")?;
-        for_each_piece(selections, grid, |key, row| pairs.push((key, row)));
+        for_each_piece(asked, grid, |key, row| pairs.push((key, row)));
         pairs.sort_unstable();
         let touched = pairs.chunk_by(|a, b| a.0 == b.0).count();
         let mut chunks = reserve(touched, "read chunks")?;
@@ -97,19 +122,23 @@ impl Groups {
     }
 }
 
-fn count_pieces(selections: &BoundSelections, grid: &Grid) -> Result<usize> {
+fn count_pieces(asked: &Asked<'_>, grid: &Grid) -> Result<usize> {
     let mut pieces = 0_usize;
-    for row in 0..selections.len() {
-        let mut here = 1_usize;
-        for axis in 0..grid.ndim() {
-            let (start, stop) = (selections.start(row, axis), selections.stop(row, axis));
-            let chunk = grid.chunk_len(axis);
-            let touched = if start == stop { 0 } else { (stop - 1) / chunk - start / chunk + 1 };
-            here = if touched == 0 { 0 } else { here.saturating_mul(touched as usize) };
-            if here == 0 {
-                break;
-            }
-        }
+    let mut keys = Vec::new();
+    for row in asked.rows() {
+        let here = match asked.selections.form() {
+            BoundForm::Boxes(boxes) => (0..grid.ndim()).fold(1_usize, |pieces, axis| {
+                let (start, stop) = (boxes.start(row, axis), boxes.stop(row, axis));
+                let chunk = grid.chunk_len(axis);
+                let touched = if start == stop { 0 } else { (stop - 1) / chunk - start / chunk + 1 };
+                if touched == 0 { 0 } else { pieces.saturating_mul(touched as usize) }
+            }),
+            BoundForm::Rows(rows) if rows.of(row).is_empty() && grid.ndim() > 0 => 0,
+            BoundForm::Rows(rows) => rows.of(row).fold(1_usize, |pieces, axis| {
+                asked.keys(axis, &mut keys);
+                pieces.saturating_mul(keys.len())
+            }),
+        };
         pieces = pieces.saturating_add(here);
         if pieces > isize::MAX as usize {
             return Err(Error::new(ErrorKind::Allocation, "more than 2^63 - 1 pieces")
@@ -121,36 +150,51 @@ fn count_pieces(selections: &BoundSelections, grid: &Grid) -> Result<usize> {
 }
 
 /// Calls `visit(key, row)` for each read chunk that each row touches, row by row.
-fn for_each_piece(selections: &BoundSelections, grid: &Grid, mut visit: impl FnMut(u64, u32)) {
-    if let (Some((starts, stops)), 1) = (selections.first_axis(), grid.ndim()) {
-        let chunk = grid.chunk_len(0);
-        let divide = divider(chunk, selections.shape()[0]);
-        for (row, (&start, &stop)) in starts.iter().zip(stops).enumerate() {
-            if start < stop {
-                let first = divide(start as u64);
-                visit(grid.key_part(0, first), row as u32);
-                // Most ranges end where they start: a product tells that faster than a quotient.
-                if stop as u64 > (first + 1) * chunk {
-                    for index in first + 1..=divide(stop as u64 - 1) {
-                        visit(grid.key_part(0, index), row as u32);
-                    }
+fn for_each_piece(asked: &Asked<'_>, grid: &Grid, visit: impl FnMut(u64, u32)) {
+    match asked.selections.form() {
+        BoundForm::Boxes(boxes) => match (boxes.first_axis(), grid.ndim(), asked.only) {
+            (Some((starts, stops)), 1, None) => {
+                for_each_of_lines(starts, stops, asked.selections.shape(0)[0], grid, visit);
+            }
+            _ => for_each_of_boxes(asked, boxes, grid, visit),
+        },
+        BoundForm::Rows(rows) => for_each_of_rows(asked, rows, grid, visit),
+    }
+}
+
+fn for_each_of_lines(starts: &[i64], stops: &[i64], len: u64, grid: &Grid, mut visit: impl FnMut(u64, u32)) {
+    let chunk = grid.chunk_len(0);
+    let divide = divider(chunk, len);
+    for (row, (&start, &stop)) in starts.iter().zip(stops).enumerate() {
+        if start < stop {
+            let first = divide(start as u64);
+            visit(grid.key_part(0, first), row as u32);
+            // Most ranges end where they start: a product tells that faster than a quotient.
+            if stop as u64 > (first + 1) * chunk {
+                for index in first + 1..=divide(stop as u64 - 1) {
+                    visit(grid.key_part(0, index), row as u32);
                 }
             }
         }
-        return;
     }
+}
+
+fn for_each_of_boxes(asked: &Asked<'_>, boxes: &Boxes, grid: &Grid, mut visit: impl FnMut(u64, u32)) {
     let ndim = grid.ndim();
     let mut first = vec![0; ndim];
     let mut last = vec![0; ndim];
     let mut at = vec![0; ndim];
-    'rows: for row in 0..selections.len() {
+    'rows: for row in asked.rows() {
         for axis in 0..ndim {
-            let (start, stop) = (selections.start(row, axis), selections.stop(row, axis));
+            let (start, stop) = (boxes.start(row, axis), boxes.stop(row, axis));
             if start == stop {
                 continue 'rows;
             }
             first[axis] = start / grid.chunk_len(axis);
             last[axis] = (stop - 1) / grid.chunk_len(axis);
+        }
+        if asked.selections.is_null(row) {
+            continue;
         }
         at.copy_from_slice(&first);
         loop {
@@ -159,6 +203,34 @@ fn for_each_piece(selections: &BoundSelections, grid: &Grid, mut visit: impl FnM
             let Some(axis) = (0..ndim).rev().find(|&axis| at[axis] < last[axis]) else { break };
             at[axis] += 1;
             at[axis + 1..].copy_from_slice(&first[axis + 1..]);
+        }
+    }
+}
+
+fn for_each_of_rows(asked: &Asked<'_>, rows: &Rows, grid: &Grid, mut visit: impl FnMut(u64, u32)) {
+    // The distinct keys of each axis of a row, and one of each.
+    let mut keys: Vec<Vec<u64>> = Vec::new();
+    let mut at = Vec::new();
+    for row in asked.rows() {
+        let axes = rows.of(row);
+        if asked.selections.is_null(row) || (axes.is_empty() && grid.ndim() > 0) {
+            continue;
+        }
+        keys.resize_with(axes.len().max(keys.len()), Vec::new);
+        for (axis, keys) in axes.clone().zip(&mut keys) {
+            asked.keys(axis, keys);
+        }
+        let keys = &keys[..axes.len()];
+        if keys.iter().any(Vec::is_empty) {
+            continue;
+        }
+        at.clear();
+        at.resize(axes.len(), 0);
+        loop {
+            visit(keys.iter().zip(&at).map(|(keys, &at)| keys[at]).sum(), row as u32);
+            let Some(axis) = (0..at.len()).rev().find(|&axis| at[axis] + 1 < keys[axis].len()) else { break };
+            at[axis] += 1;
+            at[axis + 1..].fill(0);
         }
     }
 }

@@ -4,7 +4,7 @@ use arrow_buffer::{OffsetBuffer, ScalarBuffer};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::Output;
-use crate::selection::BoundSelections;
+use crate::selection::{BoundForm, BoundSelections};
 
 /// Where the rows of a result go: one offsets buffer per kept axis and the start of each row among the values.
 ///
@@ -24,38 +24,40 @@ impl Layout {
     /// [`ErrorKind::Allocation`] if the number of elements or of lists exceeds what 64-bit offsets or this machine's
     /// memory can hold.
     pub fn new(selections: &BoundSelections) -> Result<Self> {
-        let rows = selections.len();
-        let axes = selections.shape().len();
-        let levels = selections.levels();
-
-        if let (Some((starts, stops)), 1, 1) = (selections.first_axis(), axes, levels) {
-            let mut offsets = Offsets::new(rows)?;
-            let mut end = 0_i64;
-            let mut overflow = false;
-            offsets.extend(starts.iter().zip(stops).map(|(start, stop)| {
-                let (sum, over) = end.overflowing_add(stop - start);
-                overflow |= over;
-                end = sum;
-                end
-            }));
-            if overflow {
-                return Err(too_large());
-            }
-            let row_starts = offsets.finish();
-            return Ok(Self { levels: vec![OffsetBuffer::new(row_starts.clone())], row_starts });
+        let (rows, levels) = (selections.len(), selections.levels());
+        match selections.form() {
+            BoundForm::Boxes(boxes) => match (boxes.first_axis(), selections.shapes().ndim(), levels) {
+                (Some((starts, stops)), 1, 1) => Self::of_lines(starts, stops),
+                _ => Self::of_extents(rows, levels, |row| boxes.extents(row)),
+            },
+            BoundForm::Rows(of) => Self::of_extents(rows, levels, |row| of.extents(row).iter().copied()),
         }
+    }
 
-        let kept_extents = |row: usize| {
-            (0..axes)
-                .filter(move |&axis| selections.keeps(row, axis))
-                .map(move |axis| selections.extent(row, axis) as i64)
-        };
+    fn of_lines(starts: &[i64], stops: &[i64]) -> Result<Self> {
+        let mut offsets = Offsets::new(starts.len())?;
+        let mut end = 0_i64;
+        let mut overflow = false;
+        offsets.extend(starts.iter().zip(stops).map(|(start, stop)| {
+            let (sum, over) = end.overflowing_add(stop - start);
+            overflow |= over;
+            end = sum;
+            end
+        }));
+        if overflow {
+            return Err(too_large());
+        }
+        let row_starts = offsets.finish();
+        Ok(Self { levels: vec![OffsetBuffer::new(row_starts.clone())], row_starts })
+    }
+
+    fn of_extents<I: Iterator<Item = i64>>(rows: usize, levels: usize, extents: impl Fn(usize) -> I) -> Result<Self> {
         // Sizes first: a list too long to hold is refused before anything of that length is allocated.
         let mut lists = vec![0_i64; levels];
         let mut elements = 0_i64;
         for row in 0..rows {
             let mut count = 1_i64;
-            for (level, extent) in kept_extents(row).enumerate() {
+            for (level, extent) in extents(row).enumerate() {
                 lists[level] = lists[level].checked_add(count).ok_or_else(too_large)?;
                 count = count.checked_mul(extent).ok_or_else(too_large)?;
             }
@@ -68,7 +70,7 @@ impl Layout {
         for row in 0..rows {
             // An axis of extent zero empties the lists below it, so the products cannot exceed the sums above.
             let mut count = 1_i64;
-            for (level, extent) in kept_extents(row).enumerate() {
+            for (level, extent) in extents(row).enumerate() {
                 let end = ends[level];
                 offsets[level].extend((1..=count).map(|list| end + list * extent));
                 ends[level] += count * extent;

@@ -1,102 +1,272 @@
 //! The proof that the pieces of a plan tile its output.
 
-use super::Plan;
+use super::segments::{Segment, ones};
+use super::{Part, Plan};
 use crate::error::{Error, ErrorKind, Result};
+use crate::selection::BoundForm;
+use crate::selection::boxes::Boxes;
+use crate::selection::rows::{Axis, Rows};
 
 /// A plan whose pieces were checked to write no output element twice.
 ///
-/// The piece of a row in a read chunk is not stored: it is the intersection of the row's box with the chunk's box,
-/// computed by [`piece`](Self::piece). So two pieces of one row are disjoint as soon as they come from different
-/// chunks, pieces of different rows are disjoint because rows own disjoint spans of the output, and it suffices to
+/// The piece of a row in a read chunk is not stored: it is what the row selects of the chunk, computed by
+/// [`for_each`](Self::for_each), along each axis of the row: an intersection of ranges, or segments. So two pieces of
+/// one row are disjoint as soon as they come from different chunks, because along some axis they have different
+/// positions; pieces of different rows are disjoint because rows own disjoint spans of the output; and it suffices to
 /// check that
 ///
 /// 1. chunk keys ascend strictly: no read chunk occurs twice;
-/// 2. the rows of each chunk ascend strictly: no chunk serves a row twice;
-/// 3. row starts ascend and each row's span is as long as its box has elements.
+/// 2. the rows of each chunk ascend strictly, and read from the chunk's array: no chunk serves a row twice;
+/// 3. row starts ascend, and each row's span is as long as the product of its axes;
+/// 4. where a row has segments, those of each axis hold each position once, and each axis of the array belongs to one
+///    axis of the row.
 ///
-/// Together with the count of copied elements, which readers compare with the length of the output, every element is
-/// written exactly once.
+/// Together with the count of copied elements, which readers compare with [`elements`](Self::elements), every element
+/// that lies in an array is written exactly once.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Tiling<'a> {
     plan: &'a Plan,
+    elements: usize,
 }
 
 impl<'a> Tiling<'a> {
     /// Checks `plan`, in time linear in its pieces and rows.
     pub(crate) fn check(plan: &'a Plan) -> Result<Self> {
         let broken = |what: &str| Error::new(ErrorKind::Internal, format!("broken plan: {what}"));
-        let groups = plan.groups();
-        let rows = plan.selections().len();
-        if !groups.chunks().windows(2).all(|pair| pair[0] < pair[1]) {
-            return Err(broken("a read chunk occurs twice"));
-        }
-        for chunk in 0..groups.chunks().len() {
-            let served = groups.rows(chunk);
-            if !served.windows(2).all(|pair| pair[0] < pair[1])
-                || served.last().is_some_and(|&row| row as usize >= rows)
-            {
-                return Err(broken("a read chunk serves a row twice"));
+        let selections = plan.selections();
+        let rows = selections.len();
+        for (number, part) in plan.parts().iter().enumerate() {
+            let groups = part.groups();
+            if !groups.chunks().windows(2).all(|pair| pair[0] < pair[1]) {
+                return Err(broken("a read chunk occurs twice"));
+            }
+            for chunk in 0..groups.chunks().len() {
+                let served = groups.rows(chunk);
+                if !served.windows(2).all(|pair| pair[0] < pair[1])
+                    || served.last().is_some_and(|&row| row as usize >= rows)
+                {
+                    return Err(broken("a read chunk serves a row twice"));
+                }
+                if plan.parts().len() > 1
+                    && served.iter().any(|&row| selections.shapes().source(row as usize) != number)
+                {
+                    return Err(broken("a read chunk serves a row of another array"));
+                }
             }
         }
         let starts = plan.layout().row_starts();
-        let ndim = plan.grid().ndim();
-        let fits = |row: usize| {
-            let elements = (0..ndim).try_fold(1_u64, |n, axis| n.checked_mul(plan.selections().extent(row, axis)));
-            starts[row] >= 0
-                && starts[row + 1] >= starts[row]
-                && elements == Some((starts[row + 1] - starts[row]) as u64)
-        };
-        if starts.len() != rows + 1 || !(0..rows).all(fits) {
-            return Err(broken("a row's span does not fit its box"));
+        if starts.len() != rows + 1 || starts[0] < 0 {
+            return Err(broken("not one span for each row"));
         }
-        Ok(Self { plan })
+        let mut elements = 0;
+        let mut padded = selections.padded().iter().peekable();
+        for row in 0..rows {
+            let Some(span) = (starts[row + 1] as usize).checked_sub(starts[row] as usize) else {
+                return Err(broken("rows overlap"));
+            };
+            let is_padded = padded.next_if(|&&padded| padded as usize == row).is_some() || selections.is_null(row);
+            let inside = match selections.form() {
+                BoundForm::Boxes(boxes) => box_elements(boxes, row, plan.ndim(), span),
+                BoundForm::Rows(of) => row_elements(plan, of, row, span),
+            };
+            match inside {
+                Some(inside) if inside == span || is_padded => elements += inside,
+                _ => return Err(broken("a row's span does not fit its axes")),
+            }
+        }
+        Ok(Self { plan, elements })
     }
 
     pub(crate) fn plan(self) -> &'a Plan {
         self.plan
     }
 
-    /// Computes the piece of `row` in the read chunk that begins at `origin` (elements, one entry per axis).
+    /// Number of elements that lie in an array: those of all pieces together.
+    pub(crate) fn elements(self) -> usize {
+        self.elements
+    }
+
+    /// Whether each row has at most one piece in each read chunk.
+    pub(crate) fn one_piece_each(self) -> bool {
+        matches!(self.plan.selections().form(), BoundForm::Boxes(_))
+    }
+
+    /// Computes the piece of `row` in a read chunk, where rows are boxes. Strides are those of the chunk, in elements.
     ///
     /// `None` where they do not meet, which a plan never asks.
-    pub(crate) fn piece(self, row: u32, origin: &[u64], piece: &mut Piece) -> Option<()> {
+    pub(crate) fn piece(self, row: u32, chunk: &ChunkAt, strides: &[usize], piece: &mut Piece) -> Option<()> {
         let row = row as usize;
-        let selections = self.plan.selections();
+        let BoundForm::Boxes(boxes) = self.plan.selections().form() else { return None };
         piece.row_start = self.plan.layout().row_starts()[row] as usize;
         piece.spans.clear();
-        for (axis, &chunk_start) in origin.iter().enumerate() {
-            let (start, stop) = (selections.start(row, axis), selections.stop(row, axis));
+        for (axis, (&(chunk_start, chunk_len), &stride)) in chunk.axes.iter().zip(strides).enumerate() {
+            let (start, stop) = (boxes.start(row, axis), boxes.stop(row, axis));
             let from = start.max(chunk_start);
-            let to = stop.min(chunk_start.saturating_add(self.plan.grid().chunk_len(axis)));
+            let to = stop.min(chunk_start.saturating_add(chunk_len));
+            let (before, row_len) = boxes.padding(row, axis);
             piece.spans.push(Span {
-                source: from.checked_sub(chunk_start)? as usize,
-                target: (from - start) as usize,
+                source: (from.checked_sub(chunk_start)? as usize).checked_mul(stride)?,
+                stride: stride as isize,
+                target: (from - start + before) as usize,
                 len: to.checked_sub(from)? as usize,
-                row_len: (stop - start) as usize,
+                row_len: row_len as usize,
             });
         }
         Some(())
     }
+
+    /// Calls `visit` for each box of what `row` selects of a read chunk.
+    ///
+    /// # Errors
+    /// Those of `visit`; [`ErrorKind::Internal`] where row and chunk do not meet, which a plan never asks.
+    pub(crate) fn for_each(
+        self,
+        row: u32,
+        chunk: &ChunkAt,
+        strides: &[usize],
+        piece: &mut Piece,
+        mut visit: impl FnMut(&Piece) -> Result<()>,
+    ) -> Result<()> {
+        let apart = || Error::new(ErrorKind::Internal, "a row does not meet its read chunk");
+        let rows = match self.plan.selections().form() {
+            BoundForm::Boxes(_) => {
+                self.piece(row, chunk, strides, piece).ok_or_else(apart)?;
+                return visit(piece);
+            }
+            BoundForm::Rows(rows) => rows,
+        };
+        let Some(segments) = self.plan.segments() else { return Err(apart()) };
+        let numbers = rows.of(row as usize);
+        let axes = &rows.axes()[numbers.clone()];
+        let mut found: Vec<&[Segment]> = Vec::with_capacity(axes.len());
+        for (axis, number) in axes.iter().zip(numbers) {
+            let key = match *axis {
+                Axis::Steps { axis, .. } => chunk.keys[axis],
+                Axis::Points { axes, .. } => ones(axes).map(|axis| chunk.keys[axis]).sum(),
+            };
+            found.push(segments.with_key(number, key));
+        }
+        if found.iter().any(|segments| segments.is_empty()) {
+            return Err(apart());
+        }
+        piece.row_start = self.plan.layout().row_starts()[row as usize] as usize;
+        let mut at = vec![0; axes.len()];
+        loop {
+            piece.spans.clear();
+            for ((axis, segments), &at) in axes.iter().zip(&found).zip(&at) {
+                piece.spans.push(span(rows, axis, &segments[at], chunk, strides).ok_or_else(apart)?);
+            }
+            visit(piece)?;
+            let Some(axis) = (0..at.len()).rev().find(|&axis| at[axis] + 1 < found[axis].len()) else { return Ok(()) };
+            at[axis] += 1;
+            at[axis + 1..].fill(0);
+        }
+    }
 }
 
-/// The part of one row that lies in one read chunk.
+/// Elements of a row's box in its array; `None` if the row's span is not as long as its axes say.
+fn box_elements(boxes: &Boxes, row: usize, ndim: usize, span: usize) -> Option<usize> {
+    let (mut inside, mut all) = (1_usize, 1_usize);
+    for axis in 0..ndim {
+        inside = inside.checked_mul((boxes.stop(row, axis) - boxes.start(row, axis)) as usize)?;
+        all = all.checked_mul(boxes.padding(row, axis).1 as usize)?;
+    }
+    (inside == 0 || all == span).then_some(inside)
+}
+
+/// Elements of a row; `None` if its segments do not tile it.
+fn row_elements(plan: &Plan, rows: &Rows, row: usize, span: usize) -> Option<usize> {
+    let numbers = rows.of(row);
+    let axes = &rows.axes()[numbers.clone()];
+    if axes.is_empty() && plan.ndim() > 0 {
+        return Some(0);
+    }
+    let elements = axes.iter().try_fold(1_usize, |n, axis| n.checked_mul(axis.len()));
+    if elements == Some(0) {
+        return Some(0);
+    }
+    let mut covered = 0_u64;
+    for (axis, number) in axes.iter().zip(numbers) {
+        let of = match *axis {
+            Axis::Steps { axis, .. } => 1 << axis,
+            Axis::Points { axes, .. } => axes,
+        };
+        if covered & of != 0 || !plan.segments()?.tile(number, axis.len()) {
+            return None;
+        }
+        covered |= of;
+    }
+    (covered.count_ones() as usize == plan.ndim() && elements == Some(span)).then_some(span)
+}
+
+/// The span of one segment in a read chunk.
+fn span(rows: &Rows, axis: &Axis, segment: &Segment, chunk: &ChunkAt, strides: &[usize]) -> Option<Span> {
+    let place = |of: usize, position: usize| -> Option<usize> {
+        let (start, len) = chunk.axes[of];
+        let inside = rows.index(axis, of, position).checked_sub(start).filter(|&inside| inside < len)?;
+        (inside as usize).checked_mul(strides[of])
+    };
+    let (source, stride) = match *axis {
+        Axis::Steps { axis: of, range } => {
+            place(of, segment.position + segment.len - 1)?;
+            (place(of, segment.position)?, if segment.len == 1 { 0 } else { (range.step as isize).checked_mul(strides[of] as isize)? })
+        }
+        Axis::Points { axes, .. } => {
+            let mut source = 0;
+            for of in ones(axes) {
+                place(of, segment.position + segment.len - 1)?;
+                source = usize::checked_add(source, place(of, segment.position)?)?;
+            }
+            (source, strides[63 - axes.leading_zeros() as usize] as isize)
+        }
+    };
+    Some(Span { source, stride, target: segment.position, len: segment.len, row_len: axis.len() })
+}
+
+/// Where a read chunk lies in its array.
+#[derive(Debug, Default)]
+pub(crate) struct ChunkAt {
+    /// First index and length along each axis, in elements.
+    axes: Vec<(u64, u64)>,
+    /// What its index along each axis adds to its key.
+    keys: Vec<u64>,
+}
+
+impl ChunkAt {
+    /// Looks up the read chunk `key`.
+    pub(crate) fn set(&mut self, part: &Part, key: u64) {
+        let grid = part.grid();
+        self.axes.clear();
+        self.keys.clear();
+        for axis in 0..grid.ndim() {
+            let index = grid.chunk_index(key, axis);
+            let len = grid.chunk_len(axis);
+            self.axes.push((index * len, len));
+            self.keys.push(grid.key_part(axis, index));
+        }
+    }
+}
+
+/// A box of one row that lies in one read chunk.
 #[derive(Debug, Default)]
 pub(crate) struct Piece {
     /// Element of the output at which the row starts.
     pub(crate) row_start: usize,
-    /// One per axis of the array.
+    /// One per axis of the row.
     pub(crate) spans: Vec<Span>,
 }
 
 /// One axis of a [`Piece`], in elements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Span {
-    /// Where the piece starts in the read chunk.
+    /// What the first position adds to the piece's place in the read chunk.
     pub(crate) source: usize,
-    /// Where the piece starts in the row's box.
+    /// Distance of neighbours in the read chunk.
+    pub(crate) stride: isize,
+    /// The first position in the row.
     pub(crate) target: usize,
-    /// Length of the piece; `source + len` is at most the chunk's length, `target + len` at most `row_len`.
+    /// Number of positions; `target + len` is at most `row_len`.
     pub(crate) len: usize,
-    /// Length of the row's box.
+    /// Number of positions in the row.
     pub(crate) row_len: usize,
 }

@@ -9,10 +9,11 @@ use super::budget::Reservation;
 use super::fetch::{Fetch, Fetched, Place, READ_GAP};
 use super::scatter::{Claim, PieceScratch, Scatter};
 use super::stats::Counters;
+use super::validity::Validity;
+use super::MissingChunks;
 use crate::chunk::{Array, DirectScratch, Granularity};
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::Scratch;
-use crate::plan::Plan;
 
 /// So many wanted ranges are worth sorting for a read chunk of `len` bytes; with more, all of it is wanted.
 fn ranges_limit(len: usize) -> usize {
@@ -23,6 +24,8 @@ fn ranges_limit(len: usize) -> usize {
 pub(super) struct ColumnRead<'a> {
     array: &'a Array,
     scatter: Scatter<'a>,
+    missing_chunks: MissingChunks,
+    validity: &'a Validity,
     fetch: Fetch<'a>,
     missing: AtomicUsize,
 }
@@ -51,8 +54,14 @@ impl WorkerScratch {
 }
 
 impl<'a> ColumnRead<'a> {
-    pub(super) fn new(array: &'a Array, plan: &'a Plan, scatter: Scatter<'a>) -> Self {
-        Self { array, fetch: Fetch::new(array, plan), scatter, missing: AtomicUsize::new(0) }
+    pub(super) fn new(
+        array: &'a Array,
+        scatter: Scatter<'a>,
+        missing_chunks: MissingChunks,
+        validity: &'a Validity,
+    ) -> Self {
+        let fetch = Fetch::new(array, scatter.part());
+        Self { array, fetch, scatter, missing_chunks, validity, missing: AtomicUsize::new(0) }
     }
 
     /// The next read chunk that nobody has claimed yet.
@@ -68,10 +77,10 @@ impl<'a> ColumnRead<'a> {
         reservation: &mut Reservation<'_>,
         counters: &Counters,
     ) -> Result<()> {
-        let plan = self.scatter.plan();
-        let id = plan.groups().chunks()[claim.chunk()];
-        let key = self.array.chunk_key(&plan.grid().shard_indices(id));
-        counters.pieces.fetch_add(plan.groups().rows(claim.chunk()).len(), Ordering::Relaxed);
+        let part = self.scatter.part();
+        let id = part.groups().chunks()[claim.chunk()];
+        let key = self.array.chunk_key(&part.grid().shard_indices(id));
+        counters.pieces.fetch_add(part.groups().rows(claim.chunk()).len(), Ordering::Relaxed);
         self.fetch.read_ahead(claim.chunk());
         let located = self.fetch.locate(id, &key, &mut scratch.index, counters).and_then(|place| match place {
             Some(place) => {
@@ -86,8 +95,23 @@ impl<'a> ColumnRead<'a> {
             None => Ok(()),
             Some(claim) => {
                 self.missing.fetch_add(1, Ordering::Relaxed);
-                self.scatter.fill(claim, self.array.fill_value(), &mut scratch.pieces)
+                self.fill(claim, &key, &mut scratch.pieces)
             }
+        }
+    }
+
+    /// Does with a read chunk that the store does not hold what the caller asked for.
+    fn fill(&self, claim: Claim, key: &StoreKey, pieces: &mut PieceScratch) -> Result<()> {
+        let fill_value = self.array.fill_value();
+        match self.missing_chunks {
+            MissingChunks::Fill => self.scatter.fill(claim, fill_value, pieces, |_| ()),
+            MissingChunks::Null => {
+                self.scatter.fill(claim, fill_value, pieces, |elements| self.validity.clear(elements))
+            }
+            MissingChunks::Error => Err(Error::new(ErrorKind::NotFound, "the store does not hold a chunk")
+                .at_key(key.as_str())
+                .at_array(self.array.location())
+                .remedy("Write the chunk, or have missing chunks read as the fill value or as null.")),
         }
     }
 
@@ -199,18 +223,17 @@ impl<'a> ColumnRead<'a> {
         Ok(None)
     }
 
-    /// Checks that everything was read, and returns the number of read chunks that the store does not hold.
+    /// Gives back the scatter, and the number of read chunks that the store does not hold.
     ///
     /// # Errors
     /// [`ErrorKind::Store`] if chunks are missing because the array itself is gone: their fill values would be made up.
-    pub(super) fn finish(self) -> Result<usize> {
+    pub(super) fn finish(self) -> Result<(Scatter<'a>, usize)> {
         let missing = self.missing.load(Ordering::Relaxed);
         if missing > 0 && !self.array.source().holds(self.array.metadata_key())? {
             return Err(Error::new(ErrorKind::Store, "the array vanished after it was opened")
                 .at_array(self.array.location())
                 .remedy("Open it again."));
         }
-        self.scatter.finish()?;
-        Ok(missing)
+        Ok((self.scatter, missing))
     }
 }

@@ -4,11 +4,16 @@ use std::cell::RefCell;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
+use arrow_buffer::NullBuffer;
+
 use super::budget::Budget;
 use super::column::{ColumnRead, WorkerScratch};
-use super::scatter::Scatter;
+use super::padding::pad;
+use super::scatter::{finish, scatters};
 use super::stats::Counters;
+use super::validity::Validity;
 use super::{ReadOptions, ReadStats, pool};
+use crate::arrow::ElementType;
 use crate::chunk::Array;
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::Output;
@@ -22,39 +27,62 @@ thread_local! {
     static SCRATCH: RefCell<WorkerScratch> = RefCell::default();
 }
 
-/// Carries out one plan per array, all on one pool, and returns one output per plan. Counters are added to `stats`.
-pub(crate) fn execute(
-    columns: &[(&Array, &Plan)],
-    options: &ReadOptions,
-    stats: &mut ReadStats,
-) -> Result<Vec<Output>> {
+/// One output, and what fills it.
+pub(crate) struct Column<'a> {
+    /// As many as the plan has parts, all of the type `element`.
+    pub(crate) arrays: Vec<&'a Array>,
+    pub(crate) plan: &'a Plan,
+    pub(crate) element: ElementType,
+}
+
+/// An output that was filled.
+pub(crate) struct Filled {
+    pub(crate) values: Output,
+    /// Which elements are null.
+    pub(crate) nulls: Option<NullBuffer>,
+}
+
+/// Carries out the plans, all on one pool, and returns one output per plan. Counters are added to `stats`.
+pub(crate) fn execute(columns: &[Column<'_>], options: &ReadOptions, stats: &mut ReadStats) -> Result<Vec<Filled>> {
     let pool = pool::pool(options.threads())?;
     let mut outputs = Vec::with_capacity(columns.len());
-    for (array, plan) in columns {
-        let len = plan
-            .layout()
-            .elements()
-            .checked_mul(array.element_type().size())
-            .filter(|&len| isize::try_from(len).is_ok());
+    let mut validities = Vec::with_capacity(columns.len());
+    for column in columns {
+        let item = column.element.size();
+        if let Some(fill) = options.fill.as_ref().filter(|fill| fill.len() != item) {
+            return Err(Error::new(ErrorKind::Selection, format!("a fill of {} bytes", fill.len()))
+                .expected(format!("{item} bytes, as an element has")));
+        }
+        let len = column.plan.layout().elements().checked_mul(item).filter(|&len| isize::try_from(len).is_ok());
         let len = len.ok_or_else(|| {
             Error::new(ErrorKind::Allocation, "the result has more than 2^63 - 1 bytes")
                 .remedy("Read fewer or smaller selections at a time.")
         })?;
-        outputs.push(Output::new(len)?);
+        let mut output = Output::new(len)?;
+        let validity = Validity::new(column.plan.layout().elements());
+        pad(column.plan, output.as_mut_slice(), item, &validity, |source| {
+            options.fill.as_deref().unwrap_or_else(|| column.arrays[source].fill_value())
+        });
+        outputs.push(output);
+        validities.push(validity);
     }
-    let mut reads = Vec::with_capacity(columns.len());
-    for ((array, plan), output) in columns.iter().zip(&mut outputs) {
-        let item = array.element_type().size();
-        let strides = array.decoder().strides();
+    let mut reads = Vec::new();
+    let mut last_of_column = Vec::with_capacity(columns.len());
+    for ((column, output), validity) in columns.iter().zip(&mut outputs).zip(&validities) {
+        let strides: Vec<_> = column.arrays.iter().map(|array| array.decoder().strides()).collect();
         let zeroed = output.is_zeroed();
-        let scatter = Scatter::new(Tiling::check(plan)?, output.as_mut_slice(), zeroed, item, strides)?;
-        reads.push(ColumnRead::new(array, plan, scatter));
+        let tiling = Tiling::check(column.plan)?;
+        let scatters = scatters(tiling, output.as_mut_slice(), zeroed, column.element.size(), &strides)?;
+        for (&array, scatter) in column.arrays.iter().zip(scatters) {
+            reads.push(ColumnRead::new(array, scatter, options.missing_chunks, validity));
+        }
+        last_of_column.push(reads.len());
     }
 
     let counters = Counters::default();
     let failure = Failure::default();
     let budget = Budget::new(options.memory_limit());
-    let chunks: usize = columns.iter().map(|(_, plan)| plan.read_chunks()).sum();
+    let chunks: usize = columns.iter().map(|column| column.plan.read_chunks()).sum();
     let work = || {
         // Buffers that an earlier read left behind are not part of this read's limit.
         let mut scratch = SCRATCH.take();
@@ -93,12 +121,22 @@ pub(crate) fn execute(
         return Err(Error::new(ErrorKind::Internal, "a worker panicked").remedy("Please report this."));
     }
     failure.into_result()?;
-    for read in reads {
-        stats.chunks_missing += read.finish()?;
+    let mut reads = reads.into_iter();
+    let mut from = 0;
+    for to in last_of_column {
+        let mut scatters = Vec::with_capacity(to - from);
+        for read in reads.by_ref().take(to - from) {
+            let (scatter, missing) = read.finish()?;
+            stats.chunks_missing += missing;
+            scatters.push(scatter);
+        }
+        finish(scatters)?;
+        from = to;
     }
     counters.add_to(stats);
     stats.bytes_held += budget.most() as u64;
-    Ok(outputs)
+    let filled = |(values, validity): (Output, Validity)| Filled { values, nulls: validity.into_nulls() };
+    Ok(outputs.into_iter().zip(validities).map(filled).collect())
 }
 
 /// The first error of any worker; the others stop when they see it.

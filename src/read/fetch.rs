@@ -15,7 +15,7 @@ use super::stats::Counters;
 use crate::chunk::{Array, Decoder, Entry, Extent};
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::Scratch;
-use crate::plan::Plan;
+use crate::plan::Part;
 use crate::store::{Encoded, Value};
 
 /// Stored bytes that nobody wants are read over where they are no more than this: a read costs as much as they do.
@@ -43,7 +43,7 @@ pub(super) enum Fetched<'s> {
 /// Finds and reads the encoded bytes of the read chunks of one array.
 pub(super) struct Fetch<'a> {
     array: &'a Array,
-    plan: &'a Plan,
+    part: &'a Part,
     shards: Shards,
     ahead: Ahead,
 }
@@ -73,8 +73,8 @@ impl Place {
 }
 
 impl<'a> Fetch<'a> {
-    pub(super) fn new(array: &'a Array, plan: &'a Plan) -> Self {
-        Self { array, plan, shards: Shards::new(array, plan), ahead: Ahead::default() }
+    pub(super) fn new(array: &'a Array, part: &'a Part) -> Self {
+        Self { array, part, shards: Shards::new(array, part), ahead: Ahead::default() }
     }
 
     /// Tells a slow disk of the read chunks that come after the `chunk`-th of the plan.
@@ -82,13 +82,13 @@ impl<'a> Fetch<'a> {
         if !self.array.source().takes_hints() {
             return;
         }
-        let chunks = self.plan.groups().chunks();
+        let chunks = self.part.groups().chunks();
         self.ahead.tell(chunk, chunks.len(), |next| self.tell(chunks[chunk], chunks[next]));
     }
 
     /// Tells the disk that the read chunk `next` will be read soon. `current` is being read.
     fn tell(&self, current: u64, next: u64) {
-        let grid = self.plan.grid();
+        let grid = self.part.grid();
         if self.array.sharding().is_none() {
             self.array.source().hint(&self.array.chunk_key(&grid.shard_indices(next)));
         } else if grid.shard(current) == grid.shard(next) {
@@ -108,7 +108,7 @@ impl<'a> Fetch<'a> {
         if self.array.sharding().is_none() {
             return Ok(self.array.source().open(key)?.map(Place::Value));
         }
-        let grid = self.plan.grid();
+        let grid = self.part.grid();
         let shard = self.shards.get(self.array, grid.shard(id), key, scratch, counters)?;
         let Some(shard) = shard else { return Ok(None) };
         Ok(match shard.index.entry(grid.in_shard(id))? {
@@ -119,7 +119,7 @@ impl<'a> Fetch<'a> {
 
     /// Lets go of the read chunk `id`: its shard is closed after the last.
     pub(super) fn release(&self, id: u64) -> Result<()> {
-        if self.array.sharding().is_some() { self.shards.release(self.plan.grid().shard(id)) } else { Ok(()) }
+        if self.array.sharding().is_some() { self.shards.release(self.part.grid().shard(id)) } else { Ok(()) }
     }
 
     /// Bytes of memory that reading and decoding the read chunk at `place` takes at most, beside the result.

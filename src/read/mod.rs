@@ -7,6 +7,8 @@
 //! * [`ahead`]: read-ahead on a cold disk.
 //! * [`shards`]: shards that are open, their indices read once.
 //! * [`run`]: the geometry of copies.
+//! * [`padding`]: elements beyond the array.
+//! * [`validity`]: elements that are null.
 //! * [`scatter`]: disjoint writes into one output, in unsafe code.
 //! * [`pool`]: the threads.
 //! * [`stats`]: what a read did.
@@ -16,16 +18,31 @@ mod budget;
 mod column;
 pub(crate) mod execute;
 mod fetch;
+mod padding;
 mod pool;
 mod run;
 mod scatter;
 mod shards;
 mod stats;
+mod validity;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 pub use self::stats::ReadStats;
+
+/// What becomes of read chunks that the store does not hold.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum MissingChunks {
+    /// Their elements have the array's fill value.
+    #[default]
+    Fill,
+    /// Their elements are null.
+    Null,
+    /// The read fails.
+    Error,
+}
 
 /// How to carry out a read.
 ///
@@ -37,6 +54,8 @@ pub use self::stats::ReadStats;
 pub struct ReadOptions {
     threads: Option<usize>,
     memory_limit: Option<usize>,
+    missing_chunks: MissingChunks,
+    fill: Option<Arc<[u8]>>,
     cancel: Option<Arc<AtomicBool>>,
 }
 
@@ -68,6 +87,21 @@ impl ReadOptions {
     #[must_use]
     pub fn memory_limit(&self) -> Option<usize> {
         self.memory_limit
+    }
+
+    /// What becomes of read chunks that the store does not hold.
+    #[must_use]
+    pub fn with_missing_chunks(mut self, missing_chunks: MissingChunks) -> Self {
+        self.missing_chunks = missing_chunks;
+        self
+    }
+
+    /// The bytes of one element, in native byte order, for elements beyond an array (see
+    /// [`OutOfBounds::Fill`](crate::OutOfBounds::Fill)). `None`, the default, takes the array's fill value.
+    #[must_use]
+    pub fn with_fill(mut self, fill: Option<&[u8]>) -> Self {
+        self.fill = fill.map(Into::into);
+        self
     }
 
     /// Ends the read with [`ErrorKind::Cancelled`](crate::ErrorKind::Cancelled) soon after `cancel` becomes true: each

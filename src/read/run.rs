@@ -4,8 +4,10 @@ use std::ops::Range;
 
 use crate::chunk::Extent;
 use crate::error::{Error, ErrorKind, Result};
-use crate::plan::Plan;
+use crate::plan::grid::Grid;
 use crate::plan::tiling::{Piece, Span};
+use crate::plan::{Part, Plan};
+use crate::selection::BoundForm;
 
 /// A contiguous run, in bytes, repeated along the steps of a walk.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -19,28 +21,28 @@ pub(super) struct Run {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Step {
     pub(super) len: usize,
-    pub(super) source_stride: usize,
+    pub(super) source_stride: isize,
     pub(super) target_stride: usize,
     at: usize,
 }
 
 impl Run {
-    /// Finds the longest contiguous run of `piece` and the steps, outermost first, that repeat it.
-    ///
-    /// An element has `item` bytes; `strides` are those of the read chunk, in elements.
-    pub(super) fn of(piece: &Piece, item: usize, strides: &[usize], walk: &mut Vec<Step>) -> Result<Self> {
+    /// Finds the longest contiguous run of `piece`, of elements of `item` bytes, and the steps, outermost first, that
+    /// repeat it.
+    pub(super) fn of(piece: &Piece, item: usize, walk: &mut Vec<Step>) -> Result<Self> {
         let overflow = || Error::new(ErrorKind::Internal, "a piece overflows");
         walk.clear();
         let target = piece.row_start.checked_mul(item).ok_or_else(overflow)?;
         let mut run = Self { source: 0, target, len: item };
         let mut target_stride = item;
-        for (&Span { source, target, len, row_len }, stride) in piece.spans.iter().zip(strides).rev() {
-            let source_stride = stride.checked_mul(item).ok_or_else(overflow)?;
-            run.source += source * source_stride;
+        for &Span { source, stride, target, len, row_len } in piece.spans.iter().rev() {
+            let source_stride = stride.checked_mul(item as isize).ok_or_else(overflow)?;
+            let offset = source.checked_mul(item).and_then(|offset| offset.checked_add(run.source));
+            run.source = offset.ok_or_else(overflow)?;
             run.target += target * target_stride;
             if len == 0 {
                 run.len = 0;
-            } else if walk.is_empty() && run.len == source_stride && run.len == target_stride {
+            } else if walk.is_empty() && run.len as isize == source_stride && run.len == target_stride {
                 run.len *= len;
             } else if len > 1 {
                 walk.push(Step { len, source_stride, target_stride, at: 0 });
@@ -54,12 +56,21 @@ impl Run {
         Ok(run)
     }
 
-    /// Bytes from the first to one past the last that the walk touches, in source and in target.
-    pub(super) fn spans(&self, walk: &[Step]) -> (usize, usize) {
-        let reach = |stride: fn(&Step) -> usize| -> usize {
-            walk.iter().fold(self.len, |end, step| end.saturating_add(stride(step).saturating_mul(step.len - 1)))
-        };
-        (reach(|step| step.source_stride), reach(|step| step.target_stride))
+    /// The source bytes from the first to the last that the walk touches. `None` if they are no bytes of anything.
+    pub(super) fn source_span(&self, walk: &[Step]) -> Option<Range<usize>> {
+        let (mut back, mut forth) = (0_usize, self.len);
+        for step in walk {
+            let reach = step.source_stride.unsigned_abs().checked_mul(step.len - 1)?;
+            let side = if step.source_stride < 0 { &mut back } else { &mut forth };
+            *side = side.checked_add(reach)?;
+        }
+        Some(self.source.checked_sub(back)?..self.source.checked_add(forth)?)
+    }
+
+    /// Bytes from the first to one past the last that the walk touches in the target.
+    pub(super) fn target_span(&self, walk: &[Step]) -> usize {
+        walk.iter()
+            .fold(self.len, |end, step| end.saturating_add(step.target_stride.saturating_mul(step.len - 1)))
     }
 
     /// Bytes that the walk copies.
@@ -68,25 +79,26 @@ impl Run {
     }
 
     /// Where to cut a walk so that the source bytes of the steps behind the cut lie close together: with no gap of
-    /// more than `gap` bytes. Also gives the length of their hull.
-    pub(super) fn cut(&self, walk: &[Step], gap: usize) -> (usize, usize) {
+    /// more than `gap` bytes.
+    pub(super) fn cut(&self, walk: &[Step], gap: usize) -> usize {
         let mut hull = self.len;
         let mut at = walk.len();
         while let Some(step) = at.checked_sub(1).map(|at| walk[at]) {
-            if step.source_stride > hull.saturating_add(gap) {
+            let stride = step.source_stride.unsigned_abs();
+            if stride > hull.saturating_add(gap) {
                 break;
             }
-            hull += step.source_stride * (step.len - 1);
+            hull += stride * (step.len - 1);
             at -= 1;
         }
-        (at, hull)
+        at
     }
 }
 
 /// A plan whose every piece is one run: ranges on the first axis, over read chunks that hold the other axes whole.
 #[derive(Debug)]
 pub(super) struct Lines<'a> {
-    plan: &'a Plan,
+    grid: &'a Grid,
     starts: &'a [i64],
     stops: &'a [i64],
     row_starts: &'a [i64],
@@ -105,25 +117,27 @@ pub(super) struct Line {
 
 impl<'a> Lines<'a> {
     /// `None` if some piece may be more than one run.
-    pub(super) fn new(plan: &'a Plan, item: usize, strides: &[usize]) -> Option<Self> {
-        let (starts, stops) = plan.selections().first_axis()?;
-        let shape = plan.selections().shape();
+    pub(super) fn new(plan: &'a Plan, part: &'a Part, item: usize, strides: &[usize]) -> Option<Self> {
+        let BoundForm::Boxes(boxes) = plan.selections().form() else { return None };
+        let (starts, stops) = boxes.first_axis()?;
         let mut unit = 1_usize;
-        for axis in (1..shape.len()).rev() {
-            if plan.grid().chunk_len(axis) != shape[axis] || strides[axis] != unit {
+        for axis in (1..plan.ndim()).rev() {
+            let len = plan.selections().shapes().common(axis)?;
+            if part.grid().chunk_len(axis) != len || strides[axis] != unit {
                 return None;
             }
-            unit = unit.checked_mul(shape[axis] as usize)?;
+            unit = unit.checked_mul(len as usize)?;
         }
         if strides.first() != Some(&unit) {
             return None;
         }
-        Some(Self { plan, starts, stops, row_starts: plan.layout().row_starts(), unit: unit.checked_mul(item)?, item })
+        let unit = unit.checked_mul(item)?;
+        Some(Self { grid: part.grid(), starts, stops, row_starts: plan.layout().row_starts(), unit, item })
     }
 
     pub(super) fn chunk(&self, key: u64) -> Line {
-        let len = self.plan.grid().chunk_len(0);
-        let start = self.plan.grid().chunk_index(key, 0).saturating_mul(len);
+        let len = self.grid.chunk_len(0);
+        let start = self.grid.chunk_index(key, 0).saturating_mul(len);
         Line { start: start as i64, stop: start.saturating_add(len).min(i64::MAX as u64) as i64 }
     }
 
@@ -159,12 +173,12 @@ pub(super) fn for_each_run(run: Run, walk: &mut [Step], mut visit: impl FnMut(us
             let step = &mut walk[left];
             step.at += 1;
             if step.at < step.len {
-                source += step.source_stride;
+                source = source.wrapping_add_signed(step.source_stride);
                 target += step.target_stride;
                 break;
             }
             step.at = 0;
-            source -= step.source_stride * (step.len - 1);
+            source = source.wrapping_add_signed(-step.source_stride * (step.len as isize - 1));
             target -= step.target_stride * (step.len - 1);
         }
     }
@@ -195,29 +209,41 @@ pub(super) fn locate(extents: &[Extent], start: usize, len: usize) -> Option<usi
 mod tests {
     use super::*;
 
-    fn span(source: usize, target: usize, len: usize, row_len: usize) -> Span {
-        Span { source, target, len, row_len }
+    fn span(source: usize, stride: isize, len: usize, row_len: usize) -> Span {
+        Span { source: source * stride.unsigned_abs(), stride, target: 0, len, row_len }
     }
 
     #[test]
     fn trailing_full_axes_collapse() {
         let mut walk = Vec::new();
-        let piece = Piece { row_start: 10, spans: vec![span(1, 0, 2, 2), span(0, 0, 3, 3), span(0, 0, 4, 4)] };
-        let run = Run::of(&piece, 2, &[12, 4, 1], &mut walk).unwrap();
+        let piece = Piece { row_start: 10, spans: vec![span(1, 12, 2, 2), span(0, 4, 3, 3), span(0, 1, 4, 4)] };
+        let run = Run::of(&piece, 2, &mut walk).unwrap();
         assert_eq!((run, walk.len()), (Run { source: 24, target: 20, len: 48 }, 0));
-        let piece = Piece { row_start: 0, spans: vec![span(1, 0, 2, 2), span(1, 0, 2, 2), span(0, 0, 4, 4)] };
-        let run = Run::of(&piece, 2, &[12, 4, 1], &mut walk).unwrap();
-        assert_eq!((run.len, walk.len(), run.bytes(&walk), run.spans(&walk)), (16, 1, 32, (40, 32)));
+        let piece = Piece { row_start: 0, spans: vec![span(1, 12, 2, 2), span(1, 4, 2, 2), span(0, 1, 4, 4)] };
+        let run = Run::of(&piece, 2, &mut walk).unwrap();
+        assert_eq!((run.len, walk.len(), run.bytes(&walk)), (16, 1, 32));
+        assert_eq!((run.source_span(&walk), run.target_span(&walk)), (Some(32..72), 32));
+    }
+
+    #[test]
+    fn a_walk_may_go_backwards() {
+        let mut walk = Vec::new();
+        let piece = Piece { row_start: 0, spans: vec![span(3, -10, 4, 4), span(4, -2, 3, 3)] };
+        let run = Run::of(&piece, 4, &mut walk).unwrap();
+        assert_eq!(run.source_span(&walk), Some(16..156));
+        let mut seen = Vec::new();
+        for_each_run(run, &mut walk, |source, target| seen.push((source / 4, target / 4)));
+        let expected: Vec<_> = (0..12).map(|i| (38 - i / 3 * 10 - i % 3 * 2, i)).collect();
+        assert_eq!(seen, expected);
     }
 
     #[test]
     fn a_walk_is_cut_where_gaps_grow() {
         let mut walk = Vec::new();
-        let piece = Piece { row_start: 0, spans: vec![span(0, 0, 3, 3), span(2, 0, 5, 5), span(1, 0, 2, 2)] };
-        let run = Run::of(&piece, 1, &[10_000, 100, 1], &mut walk).unwrap();
-        assert_eq!(run.cut(&walk, 0), (2, 2));
-        assert_eq!(run.cut(&walk, 98), (1, 402));
-        assert_eq!(run.cut(&walk, 10_000), (0, 20_402));
+        let piece = Piece { row_start: 0, spans: vec![span(0, 10_000, 3, 3), span(2, 100, 5, 5), span(1, 1, 2, 2)] };
+        let run = Run::of(&piece, 1, &mut walk).unwrap();
+        assert_eq!([0, 98, 10_000].map(|gap| run.cut(&walk, gap)), [2, 1, 0]);
+        assert_eq!(run.source_span(&walk[1..]), Some(201..603));
         let mut seen = Vec::new();
         for_each_run(run, &mut walk[..1], |source, _| seen.push(source));
         assert_eq!(seen, [201, 10_201, 20_201]);

@@ -11,8 +11,8 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use super::run::{Lines, Run, Step, for_each_run, locate, merge};
 use crate::chunk::Extent;
 use crate::error::{Error, ErrorKind, Result};
-use crate::plan::Plan;
-use crate::plan::tiling::{Piece, Tiling};
+use crate::plan::Part;
+use crate::plan::tiling::{ChunkAt, Piece, Tiling};
 
 /// So many pieces are computed before the first of them is copied.
 const BATCH: usize = 16;
@@ -20,9 +20,10 @@ const BATCH: usize = 16;
 /// Numbers the scatters of this process.
 static SCATTERS: AtomicU64 = AtomicU64::new(0);
 
-/// One output buffer, shared by the threads that fill it.
+/// One output buffer, shared by the threads that fill it with the read chunks of one array.
 pub(super) struct Scatter<'a> {
     tiling: Tiling<'a>,
+    part: &'a Part,
     target: *mut u8,
     target_len: usize,
     /// Whether all bytes of the target were zero before anything was written.
@@ -63,52 +64,68 @@ impl Claim {
 pub(super) struct PieceScratch {
     piece: Piece,
     batch: Vec<Piece>,
-    origin: Vec<u64>,
+    at: ChunkAt,
     walk: Vec<Step>,
     wanted: Vec<Range<usize>>,
 }
 
-impl<'a> Scatter<'a> {
-    /// Pairs a proven plan with its output. `zeroed` says that the output is zero everywhere.
-    ///
-    /// # Errors
-    /// [`ErrorKind::Internal`] if the output has another length than the plan's elements of `item` bytes, or `strides`
-    /// another rank than the plan.
-    pub(super) fn new(
-        tiling: Tiling<'a>,
-        output: &'a mut [u8],
-        zeroed: bool,
-        item: usize,
-        strides: &'a [usize],
-    ) -> Result<Self> {
-        if Some(output.len()) != tiling.plan().layout().elements().checked_mul(item)
-            || strides.len() != tiling.plan().grid().ndim()
-        {
-            return Err(Error::new(ErrorKind::Internal, "the output does not fit the plan"));
-        }
-        Ok(Self {
-            tiling,
-            target: output.as_mut_ptr(),
-            target_len: output.len(),
-            zeroed,
-            item,
-            strides,
-            lines: Lines::new(tiling.plan(), item, strides),
-            id: SCATTERS.fetch_add(1, Ordering::Relaxed),
-            next: AtomicUsize::new(0),
-            copied: AtomicUsize::new(0),
-            output: PhantomData,
-        })
+/// Pairs a proven plan with its output: one scatter for each of the plan's arrays. `zeroed` says that the output is zero
+/// everywhere, `strides` are those of a decoded read chunk of each array.
+///
+/// # Errors
+/// [`ErrorKind::Internal`] if the output has another length than the plan's elements of `item` bytes, or `strides`
+/// another rank than the plan.
+pub(super) fn scatters<'a>(
+    tiling: Tiling<'a>,
+    output: &'a mut [u8],
+    zeroed: bool,
+    item: usize,
+    strides: &[&'a [usize]],
+) -> Result<Vec<Scatter<'a>>> {
+    let plan = tiling.plan();
+    if Some(output.len()) != plan.layout().elements().checked_mul(item)
+        || strides.len() != plan.parts().len()
+        || strides.iter().any(|strides| strides.len() != plan.ndim())
+    {
+        return Err(Error::new(ErrorKind::Internal, "the output does not fit the plan"));
     }
+    let (target, target_len) = (output.as_mut_ptr(), output.len());
+    let scatter = |(part, &strides): (&'a Part, &&'a [usize])| Scatter {
+        tiling,
+        part,
+        target,
+        target_len,
+        zeroed,
+        item,
+        strides,
+        lines: Lines::new(plan, part, item, strides),
+        id: SCATTERS.fetch_add(1, Ordering::Relaxed),
+        next: AtomicUsize::new(0),
+        copied: AtomicUsize::new(0),
+        output: PhantomData,
+    };
+    Ok(plan.parts().iter().zip(strides).map(scatter).collect())
+}
 
-    pub(super) fn plan(&self) -> &'a Plan {
-        self.tiling.plan()
+/// Checks that all claims were carried out and that together they wrote every byte that lies in an array.
+pub(super) fn finish(scatters: Vec<Scatter<'_>>) -> Result<()> {
+    let expected = scatters.first().map_or(0, |scatter| scatter.tiling.elements() * scatter.item);
+    let copied = scatters.into_iter().map(|scatter| scatter.copied.into_inner()).sum::<usize>();
+    if copied == expected {
+        return Ok(());
+    }
+    Err(Error::new(ErrorKind::Internal, "not every element of the result was written"))
+}
+
+impl<'a> Scatter<'a> {
+    pub(super) fn part(&self) -> &'a Part {
+        self.part
     }
 
     /// The next read chunk that nobody has claimed yet, in storage order.
     pub(super) fn claim(&self) -> Option<Claim> {
         let chunk = self.next.fetch_add(1, Ordering::Relaxed);
-        (chunk < self.tiling.plan().read_chunks()).then_some(Claim { chunk, scatter: self.id })
+        (chunk < self.part.groups().chunks().len()).then_some(Claim { chunk, scatter: self.id })
     }
 
     /// Copies the pieces of the claimed read chunk from its decoded bytes.
@@ -127,13 +144,13 @@ impl<'a> Scatter<'a> {
             return self.copy_lines(&claim, lines, decoded, extent);
         }
         self.for_each_piece(claim, scratch, |scatter, piece, walk| {
-            let run = Run::of(piece, scatter.item, scatter.strides, walk)?;
+            let run = Run::of(piece, scatter.item, walk)?;
             let bytes = run.bytes(walk);
             if let [_] = extents {
                 scatter.copy_run(run, walk, decoded, extents)?;
                 return Ok(bytes);
             }
-            let (cut, _) = run.cut(walk, gap);
+            let cut = run.cut(walk, gap);
             let (outer, inner) = walk.split_at_mut(cut);
             let mut outcome = Ok(());
             for_each_run(run, outer, |source, target| {
@@ -167,7 +184,7 @@ impl<'a> Scatter<'a> {
                     return Err(beyond());
                 }
                 // SAFETY: both ends were checked just above, in the source and in the target. The source is a shared
-                // borrow and the target the exclusive borrow that `Scatter` holds, so they do not overlap; no other
+                // borrow and the target the exclusive borrow that `scatters` was given, so they do not overlap; no other
                 // thread writes these target bytes, because claims are unique and `Tiling` proves pieces of different
                 // claims disjoint.
                 unsafe { copy_bytes(source.as_ptr().add(from), self.target.add(run.target), run.len) };
@@ -180,15 +197,20 @@ impl<'a> Scatter<'a> {
 
     /// Copies one run at each step of `walk`; all of its source must lie in one extent.
     fn copy_run(&self, run: Run, walk: &mut [Step], decoded: &[u8], extents: &[Extent]) -> Result<()> {
-        let (source_span, target_span) = run.spans(walk);
-        let from = locate(extents, run.source, source_span);
-        let from = from.filter(|from| from.checked_add(source_span).is_some_and(|end| end <= decoded.len()));
-        let to = run.target.checked_add(target_span).filter(|&end| end <= self.target_len);
-        let (Some(from), Some(_)) = (from, to) else {
-            return Err(Error::new(ErrorKind::Internal, "a piece reaches beyond its buffer"));
-        };
+        let beyond = || Error::new(ErrorKind::Internal, "a piece reaches beyond its buffer");
+        if run.len == 0 {
+            return Ok(());
+        }
+        let span = run.source_span(walk).ok_or_else(beyond)?;
+        let at = locate(extents, span.start, span.len()).ok_or_else(beyond)?;
+        let in_source = at.checked_add(span.len()).is_some_and(|end| end <= decoded.len());
+        let in_target = run.target.checked_add(run.target_span(walk)).is_some_and(|end| end <= self.target_len);
+        if !(in_source && in_target) {
+            return Err(beyond());
+        }
+        let from = at + (run.source - span.start);
         // SAFETY: the bounds of the whole walk were checked just above, in `decoded` and in the target. The source is a
-        // shared borrow and the target the exclusive borrow that `Scatter` holds, so they do not overlap; no other
+        // shared borrow and the target the exclusive borrow that `scatters` was given, so they do not overlap; no other
         // thread writes these target bytes, because claims are unique and `Tiling` proves pieces of different claims
         // disjoint.
         unsafe { copy_walk(decoded.as_ptr(), self.target, Run { source: from, ..run }, walk) };
@@ -204,24 +226,36 @@ impl<'a> Scatter<'a> {
         limit: usize,
         scratch: &'s mut PieceScratch,
     ) -> Result<Option<&'s mut Vec<Range<usize>>>> {
-        let PieceScratch { piece, origin, walk, wanted, .. } = scratch;
+        let PieceScratch { piece, at, walk, wanted, .. } = scratch;
         wanted.clear();
         let (rows, key) = self.chunk(claim)?;
-        self.origin(key, origin);
+        at.set(self.part, key);
+        let mut too_many = false;
         for &row in rows {
-            self.piece(row, origin, piece)?;
-            let run = Run::of(piece, self.item, self.strides, walk)?;
-            let (cut, hull) = run.cut(walk, gap);
-            if walk[..cut].iter().fold(1, |runs: usize, step| runs.saturating_mul(step.len)) > limit {
-                return Ok(None);
-            }
-            for_each_run(run, &mut walk[..cut], |source, _| match wanted.last_mut() {
-                Some(last) if (last.start..=last.end.saturating_add(gap)).contains(&source) => {
-                    last.end = last.end.max(source + hull);
+            self.tiling.for_each(row, at, self.strides, piece, |piece| {
+                let run = Run::of(piece, self.item, walk)?;
+                let cut = run.cut(walk, gap);
+                let runs = walk[..cut].iter().fold(1, |runs: usize, step| runs.saturating_mul(step.len));
+                if too_many || runs > limit || wanted.len() > limit {
+                    too_many = true;
+                    return Ok(());
                 }
-                _ => wanted.push(source..source + hull),
-            });
-            if wanted.len() > limit {
+                let (outer, inner) = walk.split_at_mut(cut);
+                let beyond = || Error::new(ErrorKind::Internal, "a piece reaches beyond its read chunk");
+                let hull = run.source_span(inner).ok_or_else(beyond)?;
+                let back = run.source - hull.start;
+                for_each_run(run, outer, |source, _| {
+                    let start = source.wrapping_sub(back);
+                    match wanted.last_mut() {
+                        Some(last) if (last.start..=last.end.saturating_add(gap)).contains(&start) => {
+                            last.end = last.end.max(start + hull.len());
+                        }
+                        _ => wanted.push(start..start + hull.len()),
+                    }
+                });
+                Ok(())
+            })?;
+            if too_many || wanted.len() > limit {
                 return Ok(None);
             }
         }
@@ -239,13 +273,16 @@ impl<'a> Scatter<'a> {
             let end = ends.max().unwrap_or(0);
             return Ok((end <= limit).then_some(end));
         }
-        let PieceScratch { piece, origin, walk, .. } = scratch;
-        self.origin(key, origin);
+        let PieceScratch { piece, at, walk, .. } = scratch;
+        at.set(self.part, key);
         let mut end = 0;
         for &row in rows {
-            self.piece(row, origin, piece)?;
-            let run = Run::of(piece, self.item, self.strides, walk)?;
-            end = end.max(run.source + run.spans(walk).0);
+            self.tiling.for_each(row, at, self.strides, piece, |piece| {
+                let run = Run::of(piece, self.item, walk)?;
+                let span = run.source_span(walk);
+                end = end.max(span.ok_or_else(|| Error::new(ErrorKind::Internal, "a piece overflows"))?.end);
+                Ok(())
+            })?;
             if end > limit {
                 return Ok(None);
             }
@@ -253,14 +290,22 @@ impl<'a> Scatter<'a> {
         Ok(Some(end))
     }
 
+    /// The claimed read chunk's only piece, if it is one run of bytes.
+    fn only_run(&self, claim: &Claim, scratch: &mut PieceScratch) -> Result<Option<Run>> {
+        let (&[row], key) = self.chunk(claim)? else { return Ok(None) };
+        if !self.tiling.one_piece_each() {
+            return Ok(None);
+        }
+        let PieceScratch { piece, at, walk, .. } = scratch;
+        at.set(self.part, key);
+        self.piece(row, at, piece)?;
+        let run = Run::of(piece, self.item, walk)?;
+        Ok((walk.is_empty() && run.len > 0).then_some(run))
+    }
+
     /// Whether the claimed read chunk's only piece is the run of all its `len` bytes.
     pub(super) fn is_one_run_of(&self, claim: &Claim, len: usize, scratch: &mut PieceScratch) -> Result<bool> {
-        let (&[row], key) = self.chunk(claim)? else { return Ok(false) };
-        let PieceScratch { piece, origin, walk, .. } = scratch;
-        self.origin(key, origin);
-        self.piece(row, origin, piece)?;
-        let run = Run::of(piece, self.item, self.strides, walk)?;
-        Ok(walk.is_empty() && run.source == 0 && run.len == len)
+        Ok(self.only_run(claim, scratch)?.is_some_and(|run| run.source == 0 && run.len == len))
     }
 
     /// Has `write` fill the place of the claimed read chunk in the output if its only piece is one run of bytes there
@@ -272,13 +317,9 @@ impl<'a> Scatter<'a> {
         accept: impl FnOnce(&Range<usize>) -> bool,
         write: impl FnOnce(Range<usize>, &mut [u8]) -> Result<()>,
     ) -> Result<Option<Claim>> {
-        let (&[row], key) = self.chunk(&claim)? else { return Ok(Some(claim)) };
-        let PieceScratch { piece, origin, walk, .. } = scratch;
-        self.origin(key, origin);
-        self.piece(row, origin, piece)?;
-        let run = Run::of(piece, self.item, self.strides, walk)?;
+        let Some(run) = self.only_run(&claim, scratch)? else { return Ok(Some(claim)) };
         let source = run.source..run.source + run.len;
-        if !walk.is_empty() || run.len == 0 || !accept(&source) {
+        if !accept(&source) {
             return Ok(Some(claim));
         }
         if run.target.checked_add(run.len).is_none_or(|end| end > self.target_len) {
@@ -291,38 +332,44 @@ impl<'a> Scatter<'a> {
         Ok(None)
     }
 
-    /// Writes `value`, the bytes of one element, to every element of the claimed read chunk's pieces.
-    pub(super) fn fill(&self, claim: Claim, value: &[u8], scratch: &mut PieceScratch) -> Result<()> {
+    /// Writes `value`, the bytes of one element, to every element of the claimed read chunk's pieces, and calls `filled`
+    /// with each range of elements of the output that has it now.
+    pub(super) fn fill(
+        &self,
+        claim: Claim,
+        value: &[u8],
+        scratch: &mut PieceScratch,
+        mut filled: impl FnMut(Range<usize>),
+    ) -> Result<()> {
         if value.len() != self.item {
             return Err(Error::new(ErrorKind::Internal, "the fill value does not fit the element type"));
         }
         let done = self.zeroed && value.iter().all(|&byte| byte == 0);
         self.for_each_piece(claim, scratch, |scatter, piece, walk| {
-            let run = Run::of(piece, scatter.item, scatter.strides, walk)?;
-            let (_, target_span) = run.spans(walk);
-            if run.target.checked_add(target_span).is_none_or(|end| end > scatter.target_len) {
+            let mut run = Run::of(piece, scatter.item, walk)?;
+            let bytes = run.bytes(walk);
+            // Where the source does not matter, runs that follow each other in the target are one.
+            while let Some(step) = walk.pop_if(|step| step.target_stride == run.len) {
+                run.len *= step.len;
+            }
+            if run.target.checked_add(run.target_span(walk)).is_none_or(|end| end > scatter.target_len) {
                 return Err(Error::new(ErrorKind::Internal, "a piece reaches beyond its buffer"));
             }
-            // Zeros on zeros would only touch pages.
-            if !done && run.len > 0 {
+            if run.len > 0 {
                 for_each_run(run, walk, |_, target| {
-                    // SAFETY: `target + run.len` lies in the output, as checked just above for the whole walk, and no
-                    // other thread reads or writes these bytes, because `claim` is unique and `Tiling` proves pieces
-                    // of different claims disjoint.
-                    let bytes = unsafe { std::slice::from_raw_parts_mut(scatter.target.add(target), run.len) };
-                    fill_run(bytes, value);
+                    filled(target / scatter.item..(target + run.len) / scatter.item);
+                    // Zeros on zeros would only touch pages.
+                    if !done {
+                        // SAFETY: `target + run.len` lies in the output, as checked just above for the whole walk, and
+                        // no other thread reads or writes these bytes, because `claim` is unique and `Tiling` proves
+                        // pieces of different claims disjoint.
+                        let bytes = unsafe { std::slice::from_raw_parts_mut(scatter.target.add(target), run.len) };
+                        fill_run(bytes, value);
+                    }
                 });
             }
-            Ok(run.bytes(walk))
+            Ok(bytes)
         })
-    }
-
-    /// Checks that all claims were carried out and that together they wrote every byte.
-    pub(super) fn finish(self) -> Result<()> {
-        if self.copied.into_inner() == self.target_len {
-            return Ok(());
-        }
-        Err(Error::new(ErrorKind::Internal, "not every element of the result was written"))
     }
 
     #[expect(clippy::needless_pass_by_value, reason = "a claim is used up")]
@@ -332,18 +379,27 @@ impl<'a> Scatter<'a> {
         scratch: &mut PieceScratch,
         mut visit: impl FnMut(&Self, &Piece, &mut Vec<Step>) -> Result<usize>,
     ) -> Result<()> {
-        let PieceScratch { batch, origin, walk, .. } = scratch;
+        let PieceScratch { piece, batch, at, walk, .. } = scratch;
         let (rows, key) = self.chunk(&claim)?;
-        self.origin(key, origin);
+        at.set(self.part, key);
         let mut copied = 0;
-        batch.resize_with(BATCH, Piece::default);
-        for rows in rows.chunks(BATCH) {
-            // Some rows at a time: their bounds lie anywhere in memory, and loads that nothing depends on overlap.
-            for (piece, &row) in batch.iter_mut().zip(rows) {
-                self.piece(row, origin, piece)?;
+        if self.tiling.one_piece_each() {
+            batch.resize_with(BATCH, Piece::default);
+            for rows in rows.chunks(BATCH) {
+                // Some rows at a time: their bounds lie anywhere in memory, and loads that nothing depends on overlap.
+                for (piece, &row) in batch.iter_mut().zip(rows) {
+                    self.piece(row, at, piece)?;
+                }
+                for piece in &batch[..rows.len()] {
+                    copied += visit(self, piece, walk)?;
+                }
             }
-            for piece in &batch[..rows.len()] {
-                copied += visit(self, piece, walk)?;
+        } else {
+            for &row in rows {
+                self.tiling.for_each(row, at, self.strides, piece, |piece| {
+                    copied += visit(self, piece, walk)?;
+                    Ok(())
+                })?;
             }
         }
         self.copied.fetch_add(copied, Ordering::Relaxed);
@@ -355,21 +411,12 @@ impl<'a> Scatter<'a> {
         if claim.scatter != self.id {
             return Err(Error::new(ErrorKind::Internal, "a claim on another output"));
         }
-        let groups = self.tiling.plan().groups();
+        let groups = self.part.groups();
         Ok((groups.rows(claim.chunk), groups.chunks()[claim.chunk]))
     }
 
-    /// The first element of the read chunk `key` along each axis.
-    fn origin(&self, key: u64, origin: &mut Vec<u64>) {
-        let plan = self.tiling.plan();
-        plan.grid().chunk_indices(key, origin);
-        for (axis, index) in origin.iter_mut().enumerate() {
-            *index *= plan.grid().chunk_len(axis);
-        }
-    }
-
-    fn piece(&self, row: u32, origin: &[u64], piece: &mut Piece) -> Result<()> {
-        let found = self.tiling.piece(row, origin, piece);
+    fn piece(&self, row: u32, at: &ChunkAt, piece: &mut Piece) -> Result<()> {
+        let found = self.tiling.piece(row, at, self.strides, piece);
         found.ok_or_else(|| Error::new(ErrorKind::Internal, "a row does not meet its read chunk"))
     }
 }
@@ -442,7 +489,7 @@ unsafe fn copy_strided<const N: usize>(source: *const u8, target: *mut u8, run: 
         for i in 0..inner.len {
             // SAFETY: each of these is a step of the walk, which the caller guarantees to be in bounds.
             unsafe {
-                let value = source.add(from + i * inner.source_stride).cast::<[u8; N]>().read_unaligned();
+                let value = source.add(from).offset(i as isize * inner.source_stride).cast::<[u8; N]>().read_unaligned();
                 target.add(to + i * inner.target_stride).cast::<[u8; N]>().write_unaligned(value);
             }
         }
@@ -450,7 +497,7 @@ unsafe fn copy_strided<const N: usize>(source: *const u8, target: *mut u8, run: 
 }
 
 /// Repeats `value` over `bytes`, whose length is a multiple of it.
-fn fill_run(bytes: &mut [u8], value: &[u8]) {
+pub(super) fn fill_run(bytes: &mut [u8], value: &[u8]) {
     if value.iter().all(|byte| *byte == value[0]) {
         bytes.fill(value[0]);
         return;

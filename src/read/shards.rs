@@ -9,7 +9,7 @@ use super::stats::Counters;
 use crate::chunk::{Array, Entry, ShardIndex};
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::Scratch;
-use crate::plan::Plan;
+use crate::plan::Part;
 use crate::store::Value;
 
 /// A shard that is open: its value and its index.
@@ -18,7 +18,7 @@ pub(super) struct Shard {
     pub(super) index: ShardIndex,
 }
 
-/// The shards that a plan touches, each opened and its index read when its first subchunk is wanted, and closed after
+/// The shards that a read touches, each opened and its index read when its first subchunk is wanted, and closed after
 /// its last, so that no more are open than are being read.
 pub(super) struct Shards {
     numbers: Vec<u64>,
@@ -40,11 +40,11 @@ enum State {
 }
 
 impl Shards {
-    pub(super) fn new(array: &Array, plan: &Plan) -> Self {
+    pub(super) fn new(array: &Array, part: &Part) -> Self {
         let (mut numbers, mut slots) = (Vec::new(), Vec::<Slot>::new());
         if array.sharding().is_some() {
-            for &chunk in plan.groups().chunks() {
-                let number = plan.grid().shard(chunk);
+            for &chunk in part.groups().chunks() {
+                let number = part.grid().shard(chunk);
                 match slots.last_mut() {
                     Some(slot) if numbers.last() == Some(&number) => *slot.left.get_mut() += 1,
                     _ => {

@@ -69,7 +69,7 @@ pub(crate) fn resolve(items: &[Item], shape: &[u64]) -> Vec<Span> {
     let mut spans: Vec<Span> = Vec::new();
     for item in items {
         let whole = |axis: usize| (0, shape[axis], true);
-        match item {
+        match item.clone() {
             Item::Ellipsis => spans.extend((spans.len()..spans.len() + shape.len() - named).map(whole)),
             Item::Index(index) => {
                 let len = i128::from(shape[spans.len()]);
@@ -77,7 +77,7 @@ pub(crate) fn resolve(items: &[Item], shape: &[u64]) -> Vec<Span> {
                 assert!((0..len).contains(&at), "the tests ask for valid indices only");
                 spans.push((at as u64, at as u64 + 1, false));
             }
-            Item::Slice { start, stop } => {
+            Item::Slice { start, stop, step: 1 } => {
                 let len = i128::from(shape[spans.len()]);
                 let bound = |bound: i64| (i128::from(bound) + if bound < 0 { len } else { 0 }).clamp(0, len);
                 let (start, stop) = (start.map_or(0, bound), stop.map_or(len, bound));

@@ -191,7 +191,7 @@ fn write_items(row: &[[u16; 2]], style: &Style, dropped: usize, shape: &[u64]) -
             2 => Some(i64::MAX),
             _ => Some(raw / 23 % (4 * len + 3) - 2 * len - 1),
         };
-        Item::Slice { start: bound(a), stop: bound(b) }
+        Item::slice(bound(a), bound(b))
     };
     let mut items: Vec<Item> = (0..shape.len()).map(item).collect();
     // An axis without an integer may be left out, which takes it whole.

@@ -1,0 +1,224 @@
+//! A plan together with the arrays that it reads.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Instant;
+
+use arrow_array::{ArrayRef, Int64Array, ListArray, RecordBatch, StringArray, UInt32Array, UInt64Array};
+use arrow_schema::{DataType, Field, Schema};
+
+use crate::arrow::{Ragged, carry_out};
+use crate::chunk::Array;
+use crate::error::{Error, ErrorKind, Result};
+use crate::plan::{self, Layout};
+use crate::read::execute::Column;
+use crate::read::{ReadOptions, ReadStats};
+use crate::selection::{BoundSelections, Selections, Shapes};
+
+/// What a read will do: the read chunks it needs, each once, and where their parts go.
+///
+/// A plan is inert. Making one does no I/O, and costs time and memory in the selections and the read chunks that they
+/// touch, never in the arrays' shapes. It can be carried out any number of times.
+#[derive(Debug, Clone)]
+pub struct Plan {
+    arrays: Vec<Array>,
+    plan: Arc<plan::Plan>,
+}
+
+impl Plan {
+    /// Plans a read of `selections`, row `i` from `arrays[sources[i]]`. Without sources, all rows are from the only
+    /// array.
+    ///
+    /// Arrays may differ in shape, chunks and codecs. An array that is given twice is read once.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Selection`] as [`Selections::bind`], or if the arrays differ in data type or number of axes, or the
+    /// sources do not fit; [`ErrorKind::Allocation`] if the result is too large.
+    pub fn new(arrays: &[Array], sources: Option<&[u32]>, selections: &Selections) -> Result<Self> {
+        let mut distinct: Vec<Array> = Vec::new();
+        let mut numbers = Vec::with_capacity(arrays.len());
+        for array in arrays {
+            let at = distinct.iter().position(|known| known.same_as(array));
+            numbers.push(at.unwrap_or(distinct.len()) as u32);
+            if at.is_none() {
+                distinct.push(array.clone());
+            }
+        }
+        let Some(first) = distinct.first() else {
+            return Err(Error::new(ErrorKind::Selection, "no arrays").expected("at least one"));
+        };
+        if let Some(other) = distinct.iter().find(|array| array.element_type() != first.element_type()) {
+            let (one, two) = (first.element_type().zarr_name(), other.element_type().zarr_name());
+            return Err(Error::new(ErrorKind::Selection, format!("arrays of {one} and of {two}"))
+                .at_array(other.location())
+                .expected("one data type")
+                .remedy("Read them in separate calls, and cast the results."));
+        }
+        let sources = match sources {
+            None if arrays.len() > 1 => {
+                return Err(Error::new(ErrorKind::Selection, format!("{} arrays without sources", arrays.len()))
+                    .expected("the number of the array that each selection reads from"));
+            }
+            None => None,
+            Some(sources) => {
+                let number = |(row, &source): (usize, &u32)| {
+                    numbers.get(source as usize).copied().ok_or_else(|| {
+                        Error::new(ErrorKind::Selection, format!("source {source}"))
+                            .at_selection(row)
+                            .expected(format!("0 to {}, the last of the arrays", arrays.len() - 1))
+                    })
+                };
+                Some(sources.iter().enumerate().map(number).collect::<Result<Arc<[u32]>>>()?)
+            }
+        };
+        let shapes = distinct.iter().map(|array| array.shape().to_vec()).collect();
+        let grids = distinct.iter().map(|array| array.grid().clone()).collect();
+        let item = first.element_type().size();
+        let plan = Shapes::new(shapes, sources)
+            .and_then(|shapes| selections.bind_to(&shapes))
+            .and_then(|bound| plan::Plan::new(bound, grids, Some(item)));
+        let plan = plan.map_err(|error| if distinct.len() == 1 { error.at_array(first.location()) } else { error })?;
+        Ok(Self { arrays: distinct, plan: Arc::new(plan) })
+    }
+
+    /// Carries the plan out. Row `i` of the result is selection `i`.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Store`] if a store fails, [`ErrorKind::Decode`] if a chunk is corrupt, each naming the key.
+    pub fn read(&self, options: &ReadOptions) -> Result<Ragged> {
+        self.read_after(options, std::time::Duration::ZERO)
+    }
+
+    fn read_after(&self, options: &ReadOptions, plan_time: std::time::Duration) -> Result<Ragged> {
+        let stats = ReadStats { rows: self.rows(), plan_time, ..ReadStats::default() };
+        let element = self.arrays[0].element_type();
+        let column = Column { arrays: self.arrays.iter().collect(), plan: &self.plan, element };
+        let mut read = carry_out(vec![column], options, stats)?;
+        read.pop().ok_or_else(|| Error::new(ErrorKind::Internal, "no column was read"))
+    }
+
+    /// The arrays, each once.
+    #[must_use]
+    pub fn arrays(&self) -> &[Array] {
+        &self.arrays
+    }
+
+    /// The selections, bound to the shapes of the arrays.
+    #[must_use]
+    pub fn selections(&self) -> &BoundSelections {
+        self.plan.selections()
+    }
+
+    /// Where each row goes.
+    #[must_use]
+    pub fn layout(&self) -> &Layout {
+        self.plan.layout()
+    }
+
+    /// Number of rows of the result.
+    #[must_use]
+    pub fn rows(&self) -> usize {
+        self.plan.selections().len()
+    }
+
+    /// Number of distinct read chunks that the selections touch.
+    #[must_use]
+    pub fn read_chunks(&self) -> usize {
+        self.plan.read_chunks()
+    }
+
+    /// Number of pieces: pairs of a row and a read chunk that it touches.
+    #[must_use]
+    pub fn pieces(&self) -> usize {
+        self.plan.pieces()
+    }
+
+    /// Bytes of the values of the result, one for each bool.
+    #[must_use]
+    pub fn bytes_out(&self) -> u64 {
+        (self.plan.layout().elements() * self.arrays[0].element_type().size()) as u64
+    }
+
+    /// Bytes of the touched read chunks, decoded. A read decodes fewer where a codec can stop early, and none of chunks
+    /// that the store does not hold.
+    #[must_use]
+    pub fn bytes_to_decode(&self) -> u64 {
+        let of = |(part, array): (&plan::Part, &Array)| {
+            part.groups().chunks().len() as u64 * array.decoder().decoded_len() as u64
+        };
+        self.plan.parts().iter().zip(&self.arrays).map(of).sum()
+    }
+
+    /// Bytes to decode for each byte of the result. NaN if the result is empty.
+    #[must_use]
+    #[expect(clippy::cast_precision_loss, reason = "a ratio for people")]
+    pub fn amplification(&self) -> f64 {
+        self.bytes_to_decode() as f64 / self.bytes_out() as f64
+    }
+
+    /// The read chunks in the order in which they are read: one row each, with the columns `source` (number of the
+    /// array among [`arrays`](Self::arrays)), `key` (of the store: a shard, where the array is sharded), `chunk` (index
+    /// of the read chunk along each axis), `rows` (how many it serves) and `bytes` (decoded).
+    ///
+    /// # Errors
+    /// [`ErrorKind::Allocation`] if there are too many read chunks for a record batch.
+    pub fn chunks(&self) -> Result<RecordBatch> {
+        let too_many = |source| {
+            Error::new(ErrorKind::Allocation, "too many read chunks for one record batch").source(source)
+        };
+        let (mut sources, mut keys, mut indices, mut rows, mut bytes) = (vec![], vec![], vec![], vec![], vec![]);
+        let mut at = Vec::new();
+        for (number, (part, array)) in self.plan.parts().iter().zip(&self.arrays).enumerate() {
+            for (chunk, &id) in part.groups().chunks().iter().enumerate() {
+                sources.push(number as u32);
+                keys.push(array.chunk_key(&part.grid().shard_indices(id)).as_str().to_owned());
+                part.grid().chunk_indices(id, &mut at);
+                indices.extend(at.iter().map(|&index| index as i64));
+                rows.push(part.groups().rows(chunk).len() as u64);
+                bytes.push(array.decoder().decoded_len() as u64);
+            }
+        }
+        let item = Arc::new(Field::new("item", DataType::Int64, false));
+        let lengths = std::iter::repeat_n(self.plan.ndim(), sources.len());
+        let offsets = arrow_buffer::OffsetBuffer::from_lengths(lengths);
+        let chunk = ListArray::try_new(item, offsets, Arc::new(Int64Array::from(indices)), None).map_err(too_many)?;
+        let columns: Vec<(&str, ArrayRef)> = vec![
+            ("source", Arc::new(UInt32Array::from(sources))),
+            ("key", Arc::new(StringArray::from(keys))),
+            ("chunk", Arc::new(chunk)),
+            ("rows", Arc::new(UInt64Array::from(rows))),
+            ("bytes", Arc::new(UInt64Array::from(bytes))),
+        ];
+        let field = |(name, column): &(&str, ArrayRef)| Field::new(*name, column.data_type().clone(), false);
+        let schema = Schema::new(columns.iter().map(field).collect::<Vec<_>>());
+        RecordBatch::try_new(Arc::new(schema), columns.into_iter().map(|(_, column)| column).collect())
+            .map_err(too_many)
+    }
+}
+
+/// Reads row `i` of `selections` from `arrays[sources[i]]`, all in one go, into one buffer.
+///
+/// # Errors
+/// As [`Plan::new`] and [`Plan::read`].
+pub fn read_ragged(
+    arrays: &[Array],
+    sources: &[u32],
+    selections: &Selections,
+    options: &ReadOptions,
+) -> Result<Ragged> {
+    let start = Instant::now();
+    let plan = Plan::new(arrays, Some(sources), selections)?;
+    plan.read_after(options, start.elapsed())
+}
+
+impl fmt::Display for Plan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{}; {} bytes to decode for {} of the result",
+            self.plan,
+            self.bytes_to_decode(),
+            self.bytes_out()
+        )
+    }
+}

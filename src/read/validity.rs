@@ -1,0 +1,71 @@
+//! Which elements of an output are not null, marked from many threads.
+
+use std::ops::Range;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use arrow_buffer::{BooleanBuffer, NullBuffer, ScalarBuffer};
+
+/// One bit per element, set where it is valid. Takes no memory until the first element is null.
+pub(crate) struct Validity {
+    words: OnceLock<Vec<AtomicU64>>,
+    len: usize,
+}
+
+impl Validity {
+    /// `len` valid elements.
+    pub(super) fn new(len: usize) -> Self {
+        Self { words: OnceLock::new(), len }
+    }
+
+    /// Makes elements null.
+    pub(super) fn clear(&self, elements: Range<usize>) {
+        self.change(elements, |word, mask| word.fetch_and(!mask, Ordering::Relaxed));
+    }
+
+    /// Makes elements valid.
+    pub(super) fn set(&self, elements: Range<usize>) {
+        self.change(elements, |word, mask| word.fetch_or(mask, Ordering::Relaxed));
+    }
+
+    fn change(&self, elements: Range<usize>, change: impl Fn(&AtomicU64, u64) -> u64) {
+        if elements.is_empty() {
+            return;
+        }
+        let words = self.words.get_or_init(|| (0..self.len.div_ceil(64)).map(|_| AtomicU64::new(u64::MAX)).collect());
+        let (first, last) = (elements.start / 64, (elements.end - 1) / 64);
+        for (number, word) in words.iter().enumerate().take(last + 1).skip(first) {
+            let from = if number == first { elements.start % 64 } else { 0 };
+            let to = if number == last { (elements.end - 1) % 64 } else { 63 };
+            change(word, (u64::MAX << from) & (u64::MAX >> (63 - to)));
+        }
+    }
+
+    /// The bits, if any element is null.
+    pub(super) fn into_nulls(self) -> Option<NullBuffer> {
+        let words: ScalarBuffer<u64> =
+            self.words.into_inner()?.into_iter().map(|word| word.into_inner().to_le()).collect();
+        let nulls = NullBuffer::new(BooleanBuffer::new(words.into_inner(), 0, self.len));
+        (nulls.null_count() > 0).then_some(nulls)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bits_change_in_ranges() {
+        for (start, end) in [(0, 0), (0, 1), (3, 64), (63, 65), (64, 128), (10, 199), (199, 200), (0, 200)] {
+            let validity = Validity::new(200);
+            validity.clear(start..end);
+            validity.set(start..start + (end - start) / 3);
+            let expected = |at: usize| !(start + (end - start) / 3..end).contains(&at);
+            let nulls = validity.into_nulls();
+            assert_eq!(nulls.is_some(), end > start);
+            for at in 0..200 {
+                assert_eq!(nulls.as_ref().is_none_or(|nulls| nulls.is_valid(at)), expected(at), "{start} {end} {at}");
+            }
+        }
+    }
+}
