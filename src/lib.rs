@@ -52,7 +52,7 @@ pub use crate::error::{Error, ErrorKind, Result};
 pub use crate::plan::Layout;
 pub use crate::planned::{Plan, read_ragged};
 pub use crate::read::{MissingChunks, ReadOptions, ReadStats};
-pub use crate::selection::{BoundSelections, Indexing, Indices, Item, Mask, OutOfBounds, Selections};
+pub use crate::selection::{BoundSelections, Indexing, Indices, Item, Mask, OutOfBounds, Points, Selections};
 pub use crate::store::ZarrFormat;
 
 /// The `zarrs` release whose stores [`Array::open`] takes.

@@ -4,6 +4,7 @@
 
 mod array;
 mod error;
+mod plan;
 mod read;
 mod selections;
 
@@ -14,10 +15,13 @@ fn _zarrow(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add_class::<array::Array>()?;
     module.add_class::<selections::Selections>()?;
+    module.add_class::<plan::Plan>()?;
     module.add_class::<read::ReadStats>()?;
     module.add_function(wrap_pyfunction!(array::_open_local, module)?)?;
-    module.add_function(wrap_pyfunction!(selections::_ranges, module)?)?;
     module.add_function(wrap_pyfunction!(selections::_boxes, module)?)?;
+    module.add_function(wrap_pyfunction!(selections::_lists, module)?)?;
+    module.add_function(wrap_pyfunction!(selections::_items, module)?)?;
+    module.add_function(wrap_pyfunction!(plan::_plan, module)?)?;
     module.add_function(wrap_pyfunction!(read::_read, module)?)?;
     Ok(())
 }

@@ -7,9 +7,13 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::Duration;
 
+use arrow_array::cast::AsArray;
+use arrow_array::types::UInt32Type;
+use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use pyo3_arrow::PyArray;
+use zarrow::{MissingChunks, ReadOptions};
 
 use crate::array::Array;
 use crate::error::{exception, to_python};
@@ -21,40 +25,80 @@ pub(crate) struct ReadStats {
     inner: zarrow::ReadStats,
 }
 
-/// Reads `selections` (`zarrow.Selections` or an iterable) of `array`: a pyarrow array and the stats.
-#[pyfunction]
-#[pyo3(signature = (array, selections, threads, memory_limit))]
-pub(crate) fn _read<'py>(
-    py: Python<'py>,
-    array: &Bound<'py, Array>,
-    selections: &Bound<'py, PyAny>,
+/// How to carry out a read: threads, memory limit, missing chunks, and the bytes that fill what is out of bounds.
+#[derive(Clone)]
+pub(crate) struct Options {
     threads: Option<usize>,
     memory_limit: Option<usize>,
+    missing_chunks: MissingChunks,
+    fill: Option<Vec<u8>>,
+}
+
+impl<'py> FromPyObject<'_, 'py> for Options {
+    type Error = PyErr;
+
+    fn extract(options: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+        type Parts = (Option<usize>, Option<usize>, String, Option<Vec<u8>>);
+        let (threads, memory_limit, missing_chunks, fill): Parts = options.extract()?;
+        let missing_chunks = match missing_chunks.as_str() {
+            "fill" => MissingChunks::Fill,
+            "null" => MissingChunks::Null,
+            "error" => MissingChunks::Error,
+            other => return Err(PyValueError::new_err(format!("missing_chunks is {other:?}"))),
+        };
+        Ok(Self { threads, memory_limit, missing_chunks, fill })
+    }
+}
+
+impl Options {
+    pub(crate) fn to_core(&self) -> ReadOptions {
+        ReadOptions::default()
+            .with_threads(self.threads)
+            .with_memory_limit(self.memory_limit)
+            .with_missing_chunks(self.missing_chunks)
+            .with_fill(self.fill.as_deref())
+    }
+}
+
+/// The values of a uint32 array without nulls.
+pub(crate) fn sources(array: &Bound<'_, PyAny>) -> PyResult<Vec<u32>> {
+    let array: PyArray = array.extract()?;
+    let values = array.array().as_primitive_opt::<UInt32Type>();
+    values.map(|values| values.values().to_vec()).ok_or_else(|| PyTypeError::new_err("expected uint32"))
+}
+
+/// Reads `selections` (`zarrow.Selections` or an iterable) of `arrays`: a pyarrow array and the stats.
+#[pyfunction]
+#[pyo3(signature = (arrays, of, selections, indexing, options))]
+pub(crate) fn _read<'py>(
+    py: Python<'py>,
+    arrays: Vec<Bound<'py, Array>>,
+    of: Option<Bound<'py, PyAny>>,
+    selections: &Bound<'py, PyAny>,
+    indexing: &str,
+    options: Options,
 ) -> PyResult<(Bound<'py, PyAny>, ReadStats)> {
-    let array = &array.get().inner;
+    let arrays: Vec<_> = arrays.iter().map(|array| array.get().inner.clone()).collect();
+    let of = of.map(|of| sources(&of)).transpose()?;
     let selections = match selections.cast::<Selections>() {
         Ok(selections) => selections.get().inner.clone(),
-        Err(_) => from_python(selections)?,
+        Err(_) => from_python(selections, indexing)?,
     };
-    let options = zarrow::ReadOptions::default().with_threads(threads).with_memory_limit(memory_limit);
-    let ragged = read_interruptibly(py, array, &selections, options)?;
-    let stats = ReadStats { inner: *ragged.stats() };
-    let rows = PyArray::from_array_ref(ragged.into_array());
-    // pyarrow takes it over through the C data interface: no copy.
-    let rows = py.import("pyarrow")?.call_method1("array", (rows,))?;
-    Ok((rows, stats))
+    read_interruptibly(py, options.to_core(), |options| match (&arrays[..], &of) {
+        ([array], None) => array.read(&selections, options),
+        _ => zarrow::read_ragged(&arrays, of.as_deref().unwrap_or_default(), &selections, options),
+    })
 }
 
 /// How often a read looks for signals.
 const PATIENCE: Duration = Duration::from_millis(50);
 
 /// Reads on another thread, while this one, which Python hands signals to, waits for the end or for Ctrl-C.
-fn read_interruptibly(
-    py: Python<'_>,
-    array: &zarrow::Array,
-    selections: &zarrow::Selections,
-    options: zarrow::ReadOptions,
-) -> PyResult<zarrow::Ragged> {
+pub(crate) fn read_interruptibly<'py>(
+    py: Python<'py>,
+    options: ReadOptions,
+    read: impl FnOnce(&ReadOptions) -> zarrow::Result<zarrow::Ragged> + Send,
+) -> PyResult<(Bound<'py, PyAny>, ReadStats)> {
     let cancel = Arc::new(AtomicBool::new(false));
     let options = options.with_cancel(cancel.clone());
     let mut interrupt = None;
@@ -64,7 +108,7 @@ fn read_interruptibly(
             let options = &options;
             scope.spawn(move || {
                 // A panic leaves nothing sent, which the other end sees.
-                if let Ok(outcome) = catch_unwind(AssertUnwindSafe(|| array.read(selections, options))) {
+                if let Ok(outcome) = catch_unwind(AssertUnwindSafe(|| read(options))) {
                     let _ = done.send(outcome);
                 }
             });
@@ -86,11 +130,17 @@ fn read_interruptibly(
             }
         })
     });
-    match (interrupt, outcome) {
-        (Some(interrupt), _) => Err(interrupt),
-        (None, Some(outcome)) => outcome.map_err(|error| to_python(py, &error)),
-        (None, None) => Err(exception(py, "ZarrowError", "the reading thread panicked; please report this".to_owned())),
-    }
+    let ragged = match (interrupt, outcome) {
+        (Some(interrupt), _) => return Err(interrupt),
+        (None, Some(outcome)) => outcome.map_err(|error| to_python(py, &error))?,
+        (None, None) => {
+            return Err(exception(py, "ZarrowError", "the reading thread panicked; please report this".to_owned()));
+        }
+    };
+    let stats = ReadStats { inner: *ragged.stats() };
+    let rows = PyArray::from_array_ref(ragged.into_array());
+    // pyarrow takes it over through the C data interface: no copy.
+    Ok((py.import("pyarrow")?.call_method1("array", (rows,))?, stats))
 }
 
 #[pymethods]

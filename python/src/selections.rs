@@ -1,22 +1,25 @@
-//! Selections from Python: columns of bounds, or lists of slices and integers.
+//! Selections from Python: columns of bounds or indices, or lists of what NumPy indexes with.
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::Int64Type;
-use pyo3::exceptions::PyTypeError;
+use arrow_array::{Array as _, BooleanArray};
+use arrow_buffer::{NullBuffer, ScalarBuffer};
+use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyEllipsis, PyFloat, PyList, PySlice, PyString, PyTuple};
+use pyo3::types::{PyBool, PyEllipsis, PyFloat, PySlice, PyString, PyTuple};
 use pyo3_arrow::PyArray;
-use zarrow::Item;
+use zarrow::{Indexing, Indices, Item, Mask, OutOfBounds, Points};
 
 use crate::error::{exception, to_python};
 
-/// Many selections in columns. Made by `zarrow.ranges` and `zarrow.boxes`.
+/// Many selections. Made by `zarrow.ranges` and its like.
 #[pyclass(module = "zarrow", frozen)]
 pub(crate) struct Selections {
     pub(crate) inner: zarrow::Selections,
-    /// For the repr: which function made it, and of how many axes.
+    /// For the repr: which function made it, and of what.
     kind: &'static str,
-    axes: usize,
+    /// The function of this module and its arguments, for pickle.
+    made: (&'static str, Py<PyTuple>),
 }
 
 #[pymethods]
@@ -26,49 +29,94 @@ impl Selections {
     }
 
     fn __repr__(&self) -> String {
-        format!("<zarrow.Selections: {} {} on {} axes>", self.inner.len(), self.kind, self.axes)
-            .replace("on 1 axes", "on the first axis")
+        format!("<zarrow.Selections: {} {}>", self.inner.len(), self.kind)
+    }
+
+    fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyTuple>)> {
+        Ok((py.import("zarrow._zarrow")?.getattr(self.made.0)?, self.made.1.bind(py).clone()))
     }
 }
 
-/// Ranges on the first axis, from int64 columns without nulls.
+/// Boxes on the axes `first..first + ndim`, from int64 columns of shape (`rows`, `ndim`) in C order, without nulls.
 #[pyfunction]
-#[pyo3(signature = (starts, stops))]
-pub(crate) fn _ranges(py: Python<'_>, starts: PyArray, stops: PyArray) -> PyResult<Selections> {
-    columns(py, "ranges", 1, &starts, &stops)
-}
-
-/// Boxes on the first `ndim` axes, from int64 columns of shape (`rows`, `ndim`) in C order, without nulls.
-#[pyfunction]
-#[pyo3(signature = (starts, stops, rows, ndim))]
-pub(crate) fn _boxes(
-    py: Python<'_>,
-    starts: PyArray,
-    stops: PyArray,
-    rows: usize,
-    ndim: usize,
-) -> PyResult<Selections> {
-    if ndim == 0 {
-        let whole = std::iter::repeat_n([], rows);
-        return Ok(Selections { inner: zarrow::Selections::items(whole), kind: "boxes", axes: 0 });
-    }
-    columns(py, "boxes", ndim, &starts, &stops)
-}
-
-fn columns(py: Python<'_>, kind: &'static str, axes: usize, starts: &PyArray, stops: &PyArray) -> PyResult<Selections> {
-    let column = |array: &PyArray| {
-        let values = array.array().as_primitive_opt::<Int64Type>();
-        let values = values.filter(|values| arrow_array::Array::null_count(*values) == 0);
-        values.map(|values| values.values().clone()).ok_or_else(|| PyTypeError::new_err("expected int64 without nulls"))
+#[pyo3(signature = (*args))]
+pub(crate) fn _boxes(py: Python<'_>, args: Bound<'_, PyTuple>) -> PyResult<Selections> {
+    type Args<'py> = (String, Bound<'py, PyAny>, Bound<'py, PyAny>, Option<Bound<'py, PyAny>>, usize, usize, usize, String);
+    let (kind, starts, stops, steps, rows, ndim, first, out_of_bounds): Args<'_> = args.extract()?;
+    let inner = if ndim == 0 {
+        zarrow::Selections::items(std::iter::repeat_n([], rows))
+    } else {
+        let selections = zarrow::Selections::boxes(ndim, integers(&starts)?, integers(&stops)?);
+        let selections = selections.and_then(|selections| match &steps {
+            Some(steps) => selections.with_steps(integers(steps).unwrap_or_default()),
+            None => Ok(selections),
+        });
+        selections.map_err(|error| to_python(py, &error))?.with_first_axis(first)
     };
-    zarrow::Selections::boxes(axes, column(starts)?, column(stops)?)
-        .map(|inner| Selections { inner, kind, axes })
-        .map_err(|error| to_python(py, &error))
+    let inner = inner.with_out_of_bounds(policy(&out_of_bounds)?);
+    let kind = match kind.as_str() {
+        "ranges" => "ranges",
+        "windows" => "windows",
+        "rows" => "rows",
+        _ => "boxes",
+    };
+    Ok(Selections { inner, kind, made: ("_boxes", args.unbind()) })
 }
 
-/// Selections from an iterable of tuples of slices, integers and Ellipsis, or of single such items.
-pub(crate) fn from_python(selections: &Bound<'_, PyAny>) -> PyResult<zarrow::Selections> {
+/// Lists of indices of `axis`: int64 offsets and values without nulls, and a bool array that is false for null lists.
+#[pyfunction]
+#[pyo3(signature = (*args))]
+pub(crate) fn _lists(py: Python<'_>, args: Bound<'_, PyTuple>) -> PyResult<Selections> {
+    let (offsets, values, valid, axis): (Bound<'_, PyAny>, Bound<'_, PyAny>, Option<PyArray>, usize) = args.extract()?;
+    let valid = valid.map(|valid| Ok::<_, PyErr>(NullBuffer::new(booleans(&valid)?.values().clone()))).transpose()?;
+    let inner = zarrow::Selections::indices(integers(&offsets)?, integers(&values)?)
+        .map(|selections| selections.with_first_axis(axis))
+        .and_then(|selections| selections.with_nulls(valid))
+        .map_err(|error| to_python(py, &error))?;
+    Ok(Selections { inner, kind: "lists of indices", made: ("_lists", args.unbind()) })
+}
+
+/// Selections of a list: tuples of what NumPy indexes with, single items, or None.
+#[pyfunction]
+#[pyo3(signature = (selections, indexing))]
+pub(crate) fn _items(py: Python<'_>, selections: Bound<'_, PyAny>, indexing: &str) -> PyResult<Selections> {
+    let inner = from_python(&selections, indexing)?;
+    let args = (selections, indexing).into_pyobject(py)?;
+    Ok(Selections { inner, kind: "selections", made: ("_items", args.unbind()) })
+}
+
+fn integers(array: &Bound<'_, PyAny>) -> PyResult<ScalarBuffer<i64>> {
+    let array: PyArray = array.extract()?;
+    let values = array.array().as_primitive_opt::<Int64Type>();
+    let values = values.filter(|values| arrow_array::Array::null_count(*values) == 0);
+    values.map(|values| values.values().clone()).ok_or_else(|| PyTypeError::new_err("expected int64 without nulls"))
+}
+
+fn booleans(array: &PyArray) -> PyResult<BooleanArray> {
+    let values = array.array().as_boolean_opt().filter(|values| values.null_count() == 0);
+    values.cloned().ok_or_else(|| PyTypeError::new_err("expected bool without nulls"))
+}
+
+fn policy(name: &str) -> PyResult<OutOfBounds> {
+    match name {
+        "error" => Ok(OutOfBounds::Error),
+        "clip" => Ok(OutOfBounds::Clip),
+        "fill" => Ok(OutOfBounds::Fill),
+        "null" => Ok(OutOfBounds::Null),
+        _ => Err(PyValueError::new_err(format!("out_of_bounds is {name:?}"))),
+    }
+}
+
+/// Selections from an iterable of tuples of items, of single items, and of None.
+pub(crate) fn from_python(selections: &Bound<'_, PyAny>, indexing: &str) -> PyResult<zarrow::Selections> {
+    let py = selections.py();
+    let pointwise = match indexing {
+        "orthogonal" => false,
+        "pointwise" => true,
+        _ => return Err(PyValueError::new_err(format!("indexing is {indexing:?}"))),
+    };
     let mut rows: Vec<Vec<Item>> = Vec::new();
+    let mut nulls: Vec<usize> = Vec::new();
     let iterator = selections.try_iter().map_err(|_| {
         let got = selections.get_type().name().map_or_else(|_| "?".to_owned(), |name| name.to_string());
         PyTypeError::new_err(format!(
@@ -78,52 +126,100 @@ pub(crate) fn from_python(selections: &Bound<'_, PyAny>) -> PyResult<zarrow::Sel
     for selection in iterator {
         let selection = selection?;
         let row = rows.len();
-        let items = match selection.cast::<PyTuple>() {
-            Ok(tuple) => tuple.iter().map(|item| to_item(&item, row)).collect::<PyResult<_>>()?,
-            Err(_) => vec![to_item(&selection, row)?],
-        };
-        rows.push(items);
+        rows.push(if selection.is_none() {
+            nulls.push(row);
+            Vec::new()
+        } else if let Ok(tuple) = selection.cast::<PyTuple>() {
+            tuple.iter().map(|item| to_item(&item, row)).collect::<PyResult<_>>()?
+        } else {
+            bare(&selection, row, pointwise)?
+        });
     }
-    Ok(zarrow::Selections::items(rows))
+    let valid = (!nulls.is_empty()).then(|| {
+        let mut valid = vec![true; rows.len()];
+        nulls.into_iter().for_each(|row| valid[row] = false);
+        NullBuffer::from(valid)
+    });
+    let indexing = if pointwise { Indexing::Pointwise } else { Indexing::Orthogonal };
+    zarrow::Selections::items(rows)
+        .with_indexing(indexing)
+        .with_nulls(valid)
+        .map_err(|error| to_python(py, &error))
+}
+
+/// A selection that is one item, or, pointwise, an array of coordinates.
+fn bare(selection: &Bound<'_, PyAny>, row: usize, pointwise: bool) -> PyResult<Vec<Item>> {
+    let py = selection.py();
+    let helpers = py.import("zarrow._items")?;
+    if let Some(items) = helpers.call_method1("transform_items", (selection,))?.extract::<Option<Vec<Bound<'_, PyAny>>>>()? {
+        return items.iter().map(|item| to_item(item, row)).collect();
+    }
+    if pointwise && let Some(Ok(2)) = selection.getattr_opt("ndim")?.map(|ndim| ndim.extract::<usize>()) {
+        let columns = selection.getattr("T")?;
+        let columns = columns.try_iter()?.map(|column| to_item(&column?, row));
+        return columns.collect();
+    }
+    Ok(vec![to_item(selection, row)?])
 }
 
 fn to_item(item: &Bound<'_, PyAny>, row: usize) -> PyResult<Item> {
     let py = item.py();
     if let Ok(slice) = item.cast::<PySlice>() {
-        let step = slice.getattr("step")?;
-        if !step.is_none() && bound(&step, row)? != Some(1) {
-            let message = format!("selection {row}: a slice with step {step}; expected no step, or 1");
-            return Err(exception(py, "UnsupportedError", message));
-        }
         return Ok(Item::Slice {
             start: bound(&slice.getattr("start")?, row)?,
             stop: bound(&slice.getattr("stop")?, row)?,
+            step: bound(&slice.getattr("step")?, row)?.unwrap_or(1),
         });
     }
     if item.is(PyEllipsis::get(py)) {
         return Ok(Item::Ellipsis);
     }
-    let class = if item.is_none() || item.is_instance_of::<PyBool>() || item.is_instance_of::<PyList>() {
-        "UnsupportedError"
-    } else if item.is_instance_of::<PyFloat>() || item.is_instance_of::<PyString>() {
-        "SelectionError"
-    } else {
+    if item.is_none() {
+        return Ok(Item::NewAxis);
+    }
+    if !(item.is_instance_of::<PyBool>() || item.is_instance_of::<PyFloat>() || item.is_instance_of::<PyString>()) {
         match item.extract::<i64>() {
             Ok(index) => return Ok(Item::Index(index)),
             Err(error) if error.is_instance_of::<pyo3::exceptions::PyOverflowError>(py) => {
                 let message = format!("selection {row}: index {item} is out of bounds for any axis");
                 return Err(exception(py, "SelectionError", message));
             }
-            // What has a length is an index array or a mask, which is valid elsewhere.
-            Err(_) if item.len().is_ok() => "UnsupportedError",
-            Err(_) => "SelectionError",
+            Err(_) if item.is_instance(&py.import("zarrow._items")?.getattr("Points")?)? => return points_item(item),
+            // What has a length is an index array or a mask.
+            Err(_) if item.len().is_ok() || item.hasattr("__array__")? => return array_item(item, row),
+            Err(_) => {}
         }
-    };
+    }
     let got = item.get_type().name()?;
-    Err(exception(py, class, format!("selection {row}: an item of type {got}; expected slices, integers and Ellipsis")))
+    let expected = "slices, integers, index arrays, masks, None and Ellipsis";
+    Err(exception(py, "SelectionError", format!("selection {row}: an item of type {got}; expected {expected}")))
 }
 
-/// A bound of a slice. NumPy clips bounds of any size.
+fn points_item(item: &Bound<'_, PyAny>) -> PyResult<Item> {
+    let columns: Vec<PyArray> = item.getattr("coordinates")?.extract()?;
+    let columns = columns.iter().map(integers_of).collect::<PyResult<Vec<_>>>()?;
+    let points = Points::try_new(columns, item.getattr("shape")?.extract()?);
+    points.map(Item::from).map_err(|error| to_python(item.py(), &error))
+}
+
+/// An index array or a mask.
+fn array_item(item: &Bound<'_, PyAny>, row: usize) -> PyResult<Item> {
+    let py = item.py();
+    let helpers = py.import("zarrow._items")?;
+    let (values, shape): (PyArray, Vec<usize>) = helpers.call_method1("array_item", (item, row))?.extract()?;
+    let item = match values.array().as_boolean_opt() {
+        Some(mask) => Mask::try_new(mask.values().clone(), shape).map(Item::from),
+        None => Indices::try_new(integers_of(&values)?, shape).map(Item::from),
+    };
+    item.map_err(|error| to_python(py, &error))
+}
+
+fn integers_of(array: &PyArray) -> PyResult<ScalarBuffer<i64>> {
+    let values = array.array().as_primitive_opt::<Int64Type>();
+    values.map(|values| values.values().clone()).ok_or_else(|| PyTypeError::new_err("expected int64"))
+}
+
+/// A bound or the step of a slice. NumPy clips bounds of any size.
 fn bound(value: &Bound<'_, PyAny>, row: usize) -> PyResult<Option<i64>> {
     let py = value.py();
     if value.is_none() {

@@ -7,13 +7,14 @@
     >>> crops.to_pylist()
     [[[1, 2], [7, 8]], [[18, 19, 20, 21, 22, 23]]]
 
-Start with :func:`read_ragged`. Use :func:`ranges` and :func:`boxes` where the selections are
-columns of numbers, and :func:`open_array` to read one array many times.
+Start with :func:`read_ragged`. Use :func:`ranges`, :func:`boxes`, :func:`windows`, :func:`rows` and
+:func:`indices` where the selections are columns of numbers, :func:`open_array` to read one array
+many times, and :func:`plan` to see what a read will do.
 """
 
-from zarrow._api import open_array, read_ragged
-from zarrow._selections import boxes, ranges
-from zarrow._zarrow import Array, ReadStats, Selections, __version__
+from zarrow._api import open_array, plan, read_ragged
+from zarrow._selections import boxes, indices, ranges, rows, windows
+from zarrow._zarrow import Array, Plan, ReadStats, Selections, __version__
 from zarrow.errors import (
     AllocationError,
     DecodeError,
@@ -31,6 +32,7 @@ __all__ = [
     "DecodeError",
     "MetadataError",
     "NotFoundError",
+    "Plan",
     "ReadStats",
     "SelectionError",
     "Selections",
@@ -39,7 +41,11 @@ __all__ = [
     "ZarrowError",
     "__version__",
     "boxes",
+    "indices",
     "open_array",
+    "plan",
     "ranges",
     "read_ragged",
+    "rows",
+    "windows",
 ]

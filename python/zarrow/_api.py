@@ -17,18 +17,20 @@ import numpy as np
 import pyarrow as pa
 
 from zarrow import _zarrow
-from zarrow._selections import _type_name
+from zarrow._selections import _column, _type_name
 from zarrow._zarrow import Array, Selections
-from zarrow.errors import UnsupportedError
+from zarrow.errors import SelectionError, UnsupportedError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
-    from zarrow._typing import ArrayLike, Selection
-    from zarrow._zarrow import ReadStats
+    from zarrow._typing import ArrayLike, Indexing, Integers, MissingChunks, Selection
+    from zarrow._zarrow import Plan, ReadStats
 
 _ACCEPTED = "expected a path (str or os.PathLike), a zarr.Array on a LocalStore, or a zarrow.Array"
 _MAX_THREADS = 1024
+_INDEXING = ("orthogonal", "pointwise")
+_MISSING_CHUNKS = ("fill", "null", "error")
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)(::[A-Za-z][A-Za-z0-9+.-]+)*://")
 
 
@@ -83,60 +85,90 @@ def open_array(store: ArrayLike, *, path: str | None = None) -> Array:
 
 @overload
 def read_ragged(
-    array: ArrayLike,
+    array: ArrayLike | Sequence[ArrayLike],
     selections: Iterable[Selection] | Selections,
     *,
     path: str | None = None,
+    sources: Integers | None = None,
+    indexing: Indexing = "orthogonal",
+    missing_chunks: MissingChunks = "fill",
+    fill: Any = None,
     return_stats: Literal[False] = False,
     threads: int | None = None,
     memory_limit: int | None = None,
 ) -> pa.Array: ...
 @overload
 def read_ragged(
-    array: ArrayLike,
+    array: ArrayLike | Sequence[ArrayLike],
     selections: Iterable[Selection] | Selections,
     *,
     path: str | None = None,
+    sources: Integers | None = None,
+    indexing: Indexing = "orthogonal",
+    missing_chunks: MissingChunks = "fill",
+    fill: Any = None,
     return_stats: Literal[True],
     threads: int | None = None,
     memory_limit: int | None = None,
 ) -> tuple[pa.Array, ReadStats]: ...
 @overload
 def read_ragged(
-    array: ArrayLike,
+    array: ArrayLike | Sequence[ArrayLike],
     selections: Iterable[Selection] | Selections,
     *,
     path: str | None = None,
+    sources: Integers | None = None,
+    indexing: Indexing = "orthogonal",
+    missing_chunks: MissingChunks = "fill",
+    fill: Any = None,
     return_stats: bool,
     threads: int | None = None,
     memory_limit: int | None = None,
 ) -> pa.Array | tuple[pa.Array, ReadStats]: ...
 def read_ragged(
-    array: ArrayLike,
+    array: ArrayLike | Sequence[ArrayLike],
     selections: Iterable[Selection] | Selections,
     *,
     path: str | None = None,
+    sources: Integers | None = None,
+    indexing: Indexing = "orthogonal",
+    missing_chunks: MissingChunks = "fill",
+    fill: Any = None,
     return_stats: bool = False,
     threads: int | None = None,
     memory_limit: int | None = None,
 ) -> pa.Array | tuple[pa.Array, ReadStats]:
-    """Read many selections of one array into one Arrow array with a row for each.
+    """Read many selections of an array, or of several, into one Arrow array with a row for each.
 
     Every chunk is fetched once and decoded once, on many threads, however many selections touch it.
 
     Parameters
     ----------
     array
-        As the `store` of :func:`open_array`.
+        As the `store` of :func:`open_array`. Or a list of them, together with `sources`; they may
+        differ in shape, chunks and codecs, but not in data type or number of axes.
     selections
-        A list, or any iterable, of selections. One selection is a tuple of slices (without a step),
-        integers and ``...``, or one such item alone; ``numpy.s_`` writes them well. The meaning is
-        NumPy's: negative indices count from the end, slices are clipped, axes that are not named
-        are whole, and an integer drops its axis. All selections of a call keep the same number of
-        axes. Where the selections are columns of numbers, :func:`ranges` and :func:`boxes` are
-        faster.
+        A list, or any iterable, of selections. One selection is a tuple of slices, integers,
+        ``...``, ``None`` (a new axis), index arrays and masks, or one such item alone;
+        ``numpy.s_`` writes them well. The meaning is NumPy's: negative indices count from the end,
+        slices are clipped, axes that are not named are whole, and an integer drops its axis. In
+        the place of a whole selection, ``None`` makes a null row. All selections of a call keep
+        the same number of axes. Where the selections are columns of numbers, :func:`ranges`,
+        :func:`boxes`, :func:`windows`, :func:`rows` and :func:`indices` are faster.
     path
         Where the array lies in the store. Only where `array` is the path of a store.
+    sources
+        Of several arrays, the number of the one that each selection reads from, shape ``(n,)``.
+    indexing
+        What several index arrays in one selection mean. ``"orthogonal"``: each selects along its
+        own axis, as Zarr's ``oindex``. ``"pointwise"``: together they are coordinates, as in
+        NumPy and Zarr's ``vindex``; a bare array of shape ``(n, ndim)`` holds the coordinates of
+        n points.
+    missing_chunks
+        What becomes of chunks that the store does not hold: ``"fill"`` (the array's fill value),
+        ``"null"`` or ``"error"``.
+    fill
+        The value beyond the array where ``out_of_bounds="fill"``. None: the array's fill value.
     return_stats
         Whether to give back what the read did as well.
     threads
@@ -152,8 +184,8 @@ def read_ragged(
     pyarrow.Array
         Row *i* is selection *i*. Its type is as many levels of ``LargeList`` as axes are kept,
         around the element type: float64 becomes ``double``, bool ``bool``, complex a list of two
-        floats. Nothing is nullable. All values lie in one buffer, 64-byte aligned, in C order. The
-        innermost field's metadata ``zarr:dtype`` names the Zarr data type.
+        floats. Only what has nulls is nullable. All values lie in one buffer, 64-byte aligned, in
+        C order. The innermost field's metadata ``zarr:dtype`` names the Zarr data type.
     ReadStats
         Only if `return_stats`: chunks and bytes fetched and decoded, and seconds.
 
@@ -162,16 +194,17 @@ def read_ragged(
     SelectionError
         A selection does not fit the array, or keeps another number of axes than the others.
     NotFoundError, StoreError
-        There is no array at the path, or it could not be read.
+        There is no array at the path, it could not be read, or a chunk is missing and that is to
+        be an error.
     MetadataError, DecodeError
         The metadata, a chunk or a shard index is not valid.
     UnsupportedError
-        A codec, a data type, a slice with a step, or a store that zarrow does not read yet.
+        A codec, a data type, or a store that zarrow does not read yet.
     AllocationError
         The result does not fit into memory, or a single chunk not into `memory_limit`.
     TypeError, ValueError
         `array` is something else than the above, `selections` is one selection and not a list, or
-        `path`, `threads` or `memory_limit` is out of the question.
+        another argument is out of the question.
 
     Examples
     --------
@@ -180,21 +213,141 @@ def read_ragged(
     >>> zarrow.read_ragged("image.zarr", [np.s_[0:2, 1:3], np.s_[-1:, :], np.s_[1:1]]).to_pylist()
     [[[1, 2], [5, 6]], [[8, 9, 10, 11]], []]
 
-    An integer drops its axis.
+    An integer drops its axis; a list or an array picks; a step may go backwards.
 
-    >>> selections = [np.s_[2, :3], np.s_[0, 2:], np.s_[2, :3]]
+    >>> selections = [np.s_[2, ::-1], np.s_[0, [3, 0, 0]], None, np.s_[:2, 1]]
     >>> rows, stats = zarrow.read_ragged(z, selections, return_stats=True)
     >>> rows.to_pylist()
-    [[8, 9, 10], [2, 3], [8, 9, 10]]
+    [[11, 10, 9, 8], [3, 0, 0], None, [1, 5]]
     >>> stats.chunks_decoded
-    3
+    4
+
+    Row *i* from array ``sources[i]``:
+
+    >>> w = zarr.create_array("other.zarr", data=np.arange(100, 104).reshape(2, 2), chunks=(1, 2))
+    >>> zarrow.read_ragged([z, w], [np.s_[0], np.s_[1], np.s_[1]], sources=[0, 1, 0]).to_pylist()
+    [[0, 1, 2, 3], [102, 103], [4, 5, 6, 7]]
     """
-    handle = open_array(array, path=path)
+    handles, of = _open_arrays(array, path, sources)
     _check_is_list(selections)
     result, stats = _zarrow._read(
-        handle, selections, _check_threads(threads), _check_memory_limit(memory_limit)
+        handles,
+        of,
+        selections,
+        _check_name(indexing, "indexing", _INDEXING),
+        _options(handles[0], threads, memory_limit, missing_chunks, fill),
     )
     return (result, stats) if return_stats else result
+
+
+def plan(
+    array: ArrayLike | Sequence[ArrayLike],
+    selections: Iterable[Selection] | Selections,
+    *,
+    path: str | None = None,
+    sources: Integers | None = None,
+    indexing: Indexing = "orthogonal",
+    missing_chunks: MissingChunks = "fill",
+    fill: Any = None,
+    threads: int | None = None,
+    memory_limit: int | None = None,
+) -> Plan:
+    """Say what a read will do, without doing it.
+
+    Parameters
+    ----------
+    array, selections, path, sources, indexing, missing_chunks, fill, threads, memory_limit
+        As those of :func:`read_ragged`.
+
+    Returns
+    -------
+    Plan
+        How many rows, bytes and chunks there are to read, and :meth:`Plan.read`, which reads them,
+        as often as it is called. It may be pickled together with its array.
+
+    Raises
+    ------
+    SelectionError, AllocationError, TypeError, ValueError
+        As :func:`read_ragged`.
+
+    Examples
+    --------
+    >>> import numpy as np, zarr, zarrow
+    >>> _ = zarr.create_array("sheet.zarr", data=np.arange(12).reshape(3, 4), chunks=(2, 2))
+    >>> plan = zarrow.plan("sheet.zarr", [np.s_[0:2, 1:3], np.s_[2:, :]])
+    >>> plan.row_shapes.tolist(), plan.read_chunks, plan.amplification
+    ([[2, 2], [1, 4]], 4, 2.0)
+    >>> plan.read().to_pylist()
+    [[[1, 2], [5, 6]], [[8, 9, 10, 11]]]
+    """
+    handles, of = _open_arrays(array, path, sources)
+    _check_is_list(selections)
+    mode = _check_name(indexing, "indexing", _INDEXING)
+    if not isinstance(selections, Selections):
+        selections = _zarrow._items(list(selections), mode)
+    options = _options(handles[0], threads, memory_limit, missing_chunks, fill)
+    return _zarrow._plan(handles, of, selections, options)
+
+
+def _open_arrays(
+    array: ArrayLike | Sequence[ArrayLike], path: str | None, sources: Integers | None
+) -> tuple[list[Array], pa.Array | None]:
+    """Open one array, or several, and check the sources."""
+    if not isinstance(array, (list, tuple)):
+        if sources is not None:
+            raise TypeError("sources was given with one array; expected it only with a list")
+        return [open_array(array, path=path)], None
+    if not array:
+        raise ValueError("array is an empty list; expected at least one array")
+    if sources is None:
+        raise TypeError("array is a list; expected sources=, the number of the array of each row")
+    of = _column(sources, "sources", 1).values.to_numpy()
+    beyond = (of < 0) | (of >= len(array))
+    if beyond.any():
+        row = int(np.flatnonzero(beyond)[0])
+        raise SelectionError(
+            f"selection {row}: source {of[row]}; expected 0 to {len(array) - 1}, "
+            "the number of one of the arrays"
+        )
+    handles = [open_array(each, path=path) for each in array]
+    return handles, pa.array(of.astype(np.uint32))
+
+
+def _options(
+    array: Array,
+    threads: int | None,
+    memory_limit: int | None,
+    missing_chunks: MissingChunks,
+    fill: Any,
+) -> tuple[int | None, int | None, str, bytes | None]:
+    """Check how to read, and bring it to the form that Rust takes."""
+    return (
+        _check_threads(threads),
+        _check_memory_limit(memory_limit),
+        _check_name(missing_chunks, "missing_chunks", _MISSING_CHUNKS),
+        None if fill is None else _fill_bytes(fill, array.dtype),
+    )
+
+
+def _check_name(name: str, argument: str, names: tuple[str, ...]) -> str:
+    if name not in names:
+        raise ValueError(f"{argument} is {name!r}; expected one of {names}")
+    return name
+
+
+def _fill_bytes(fill: Any, dtype: np.dtype[Any]) -> bytes:
+    """Give the bytes of one element that is exactly `fill`."""
+    value = np.asarray(fill)
+    if value.ndim:
+        raise ValueError(f"fill has shape {value.shape}; expected one value")
+    try:
+        cast = value.astype(dtype, casting="unsafe")
+        exact = bool(cast == value) or bool(cast != cast and value != value)  # noqa: PLR0124 - NaN
+    except (TypeError, ValueError, OverflowError):
+        exact = False
+    if not exact or (value.dtype.kind == "b") != (dtype.kind == "b"):
+        raise ValueError(f"fill is {fill!r}; expected a value that {dtype} holds exactly")
+    return cast.tobytes()
 
 
 def _check_is_list(selections: object) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -14,23 +15,39 @@ from zarrow.errors import SelectionError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from zarrow._typing import Integers
+    from zarrow._typing import Integers, OutOfBounds, Rows
     from zarrow._zarrow import Selections
 
 _MAX = np.iinfo(np.int64).max
+_OUT_OF_BOUNDS = ("error", "clip", "fill", "null")
 
 
-def ranges(starts: Integers, stops: Integers) -> Selections:
-    """Make one selection of each range ``start:stop`` on the first axis, all other axes whole.
+def ranges(
+    starts: Integers,
+    stops: Integers,
+    steps: Integers | None = None,
+    *,
+    axis: int = 0,
+    out_of_bounds: OutOfBounds = "error",
+) -> Selections:
+    """Make one selection of each range ``start:stop`` on one axis, all other axes whole.
 
     The numbers go from one buffer to another: there is no Python object for each selection.
 
     Parameters
     ----------
     starts, stops
-        Shape ``(n,)``, in elements of the first axis, with ``0 <= start <= stop <= shape[0]``. A
+        Shape ``(n,)``, in elements of the axis, with ``0 <= start <= stop <= shape[axis]``. A
         NumPy array, an Arrow array or chunked array, a Series of polars or pandas, or a list, of
         any integer type. The values are copied: to change them later changes nothing here.
+    steps
+        Shape ``(n,)``: takes every ``step``-th element. A negative step goes backwards from
+        ``start`` to before ``stop``, as in ``numpy.arange``: a stop of -1 includes element 0.
+    axis
+        The axis that the ranges are on.
+    out_of_bounds
+        What becomes of a range beyond the array: ``"error"``; ``"clip"`` cuts it off; ``"fill"``
+        gives the fill value there; ``"null"`` gives nulls there.
 
     Returns
     -------
@@ -40,8 +57,8 @@ def ranges(starts: Integers, stops: Integers) -> Selections:
     Raises
     ------
     SelectionError
-        The two lengths differ, there are nulls, or a value does not fit into int64. A range that
-        is negative, reversed or beyond the edge is one too, at the latest when it is read.
+        The lengths differ, there are nulls, a step is 0, or a value does not fit into int64. A
+        range that is reversed, or beyond the edge, is one too, at the latest when it is read.
     TypeError
         The values are not integers.
 
@@ -54,12 +71,21 @@ def ranges(starts: Integers, stops: Integers) -> Selections:
     3
     >>> zarrow.read_ragged("spikes.zarr", events).to_pylist()
     [[7.0, 8.0, 9.0], [0.0, 1.0], []]
+    >>> around = zarrow.ranges([-2, 8], [2, 12], out_of_bounds="null")
+    >>> zarrow.read_ragged("spikes.zarr", around).to_pylist()
+    [[None, None, 0.0, 1.0], [8.0, 9.0, None, None]]
     """
-    first, last = _pair(starts, stops, ndim=1)
-    return _zarrow._ranges(first.values, last.values)
+    first, last, step = _columns(1, starts=starts, stops=stops, steps=steps)
+    return _boxes("ranges", first, last, step, (*first.shape, 1), _check_axis(axis), out_of_bounds)
 
 
-def boxes(starts: Integers, stops: Integers) -> Selections:
+def boxes(
+    starts: Integers,
+    stops: Integers,
+    steps: Integers | None = None,
+    *,
+    out_of_bounds: OutOfBounds = "error",
+) -> Selections:
     """Make one selection of each box, from its lowest corner to the corner past its highest.
 
     The numbers go from one buffer to another: there is no Python object for each selection.
@@ -72,6 +98,10 @@ def boxes(starts: Integers, stops: Integers) -> Selections:
         NumPy array, an Arrow array of lists of one length (``FixedSizeList`` is best), a Series of
         such lists, or nested lists, of any integer type.
         The values are copied.
+    steps
+        Shape ``(n, ndim)``: takes every ``step``-th element on each axis, as in :func:`ranges`.
+    out_of_bounds
+        As in :func:`ranges`.
 
     Returns
     -------
@@ -81,9 +111,9 @@ def boxes(starts: Integers, stops: Integers) -> Selections:
     Raises
     ------
     SelectionError
-        The two shapes differ, there are nulls, or a value does not fit into int64. A box that is
-        negative, reversed, beyond the edge or of more axes than the array is one too, at the
-        latest when it is read.
+        The shapes differ, there are nulls, a step is 0, or a value does not fit into int64. A box
+        that is reversed, beyond the edge or of more axes than the array is one too, at the latest
+        when it is read.
     TypeError
         The values are not integers.
 
@@ -96,8 +126,228 @@ def boxes(starts: Integers, stops: Integers) -> Selections:
     >>> zarrow.read_ragged("grid.zarr", zarrow.boxes(corners, corners + sizes)).to_pylist()
     [[[0, 1, 2], [4, 5, 6]], [[6], [10]]]
     """
-    first, last = _pair(starts, stops, ndim=2)
-    return _zarrow._boxes(first.values, last.values, *first.shape)
+    first, last, step = _columns(2, starts=starts, stops=stops, steps=steps)
+    return _boxes("boxes", first, last, step, first.shape, 0, out_of_bounds)
+
+
+def windows(
+    centers: Integers, shape: int | Sequence[int], *, out_of_bounds: OutOfBounds = "error"
+) -> Selections:
+    """Make one selection of each window of one shape around a point.
+
+    Parameters
+    ----------
+    centers
+        Shape ``(n, ndim)``, in elements, or ``(n,)`` for windows on the first axis. A window of
+        length ``s`` around ``c`` spans ``c - s // 2`` to ``c - s // 2 + s``.
+    shape
+        The length of every window on each of these axes, in elements. Axes after them are whole.
+    out_of_bounds
+        As in :func:`ranges`: ``"fill"`` and ``"null"`` keep all windows of one shape.
+
+    Returns
+    -------
+    Selections
+        ``n`` selections, in the order given.
+
+    Raises
+    ------
+    SelectionError
+        `centers` and `shape` do not fit each other, a length is negative, or as :func:`boxes`.
+    TypeError
+        The values are not integers.
+
+    Examples
+    --------
+    >>> import numpy as np, zarr, zarrow
+    >>> _ = zarr.create_array("frame.zarr", data=np.arange(20).reshape(4, 5), chunks=(2, 2))
+    >>> stars = zarrow.windows([[1, 1], [0, 4]], (3, 3), out_of_bounds="fill")
+    >>> zarrow.read_ragged("frame.zarr", stars).to_pylist()
+    [[[0, 1, 2], [5, 6, 7], [10, 11, 12]], [[0, 0, 0], [3, 4, 0], [8, 9, 0]]]
+    """
+    lengths = (shape,) if isinstance(shape, (int, np.integer)) else tuple(shape)
+    sides = np.array([operator.index(length) for length in lengths], dtype=np.int64)
+    if (sides < 0).any():
+        raise SelectionError(f"windows of shape {tuple(lengths)}; expected lengths of 0 or more")
+    ndim = 1 if _ndim(centers) == 1 else 2
+    column = _column(centers, "centers", ndim)
+    rows, axes = (*column.shape, 1)[:2]
+    if rows and axes != len(sides):
+        msg = (
+            f"centers has shape {column.shape} but the windows have {len(sides)} axes; "
+            "expected a column for each length in shape"
+        )
+        raise SelectionError(msg)
+    middle = column.values.to_numpy().reshape(rows, -1)
+    if middle.size and (middle.max() > _MAX - sides.max() or middle.min() < sides.max() - _MAX):
+        raise SelectionError(
+            "centers holds values near the ends of int64; expected bounds that fit"
+        )
+    starts = middle - sides // 2 if middle.size else middle
+    first = _Column(_wrap(starts), (rows, len(sides)))
+    last = _Column(_wrap(starts + sides if middle.size else middle), first.shape)
+    return _boxes("windows", first, last, None, first.shape, 0, out_of_bounds)
+
+
+def rows(offsets: Integers, rows: Rows | None = None) -> Selections:
+    """Make one selection of each row of a ragged array, such as a CSR matrix, by its offsets.
+
+    Parameters
+    ----------
+    offsets
+        Shape ``(n + 1,)``: row *i* is ``offsets[i]:offsets[i + 1]`` of the first axis, in elements.
+    rows
+        Which rows, in which order: a slice, integers of any order (negative ones count from the
+        end), or a mask of length ``n``. None: all.
+
+    Returns
+    -------
+    Selections
+        One selection for each of the `rows`.
+
+    Raises
+    ------
+    SelectionError
+        There is no offset, or a row is out of bounds; offsets that descend, or are beyond the
+        array, are an error when they are read.
+    TypeError
+        The values are not integers.
+
+    Examples
+    --------
+    >>> import numpy as np, zarr, zarrow
+    >>> _ = zarr.create_array("csr.zarr", data=np.array([5, 3, 8, 1, 9]), chunks=(2,))
+    >>> indptr = [0, 2, 2, 5]
+    >>> zarrow.read_ragged("csr.zarr", zarrow.rows(indptr, [2, 0, 1])).to_pylist()
+    [[8, 1, 9], [5, 3], []]
+    """
+    column = _column(offsets, "offsets", 1)
+    bounds = column.values.to_numpy()
+    if not len(bounds):
+        raise SelectionError("offsets is empty; expected one more than there are rows")
+    starts, stops = bounds[:-1], bounds[1:]
+    if rows is not None:
+        chosen = _chosen(rows, len(starts))
+        starts, stops = starts[chosen], stops[chosen]
+    first, last = (_Column(_wrap(each), each.shape) for each in (starts, stops))
+    return _boxes("rows", first, last, None, (len(starts), 1), 0, "error")
+
+
+def indices(lists: Any, values: Integers | None = None, *, axis: int = 0) -> Selections:
+    """Make one selection of each list of indices of one axis, all other axes whole.
+
+    Parameters
+    ----------
+    lists
+        An Arrow array of lists of integers (a null list gives a null row), or, with `values`,
+        offsets of shape ``(n + 1,)``: list *i* is ``values[offsets[i]:offsets[i + 1]]``. Indices
+        may have any order and repeat; negative ones count from the end.
+    values
+        All indices, where `lists` are offsets.
+    axis
+        The axis that they index.
+
+    Returns
+    -------
+    Selections
+        ``n`` selections, in the order given.
+
+    Raises
+    ------
+    SelectionError
+        Offsets that do not ascend or do not fit the values, nulls among the indices, or a value
+        that does not fit into int64. An index out of bounds is one when it is read.
+    TypeError
+        The values are not integers, or `lists` holds no lists.
+
+    Examples
+    --------
+    >>> import numpy as np, pyarrow as pa, zarr, zarrow
+    >>> _ = zarr.create_array("line.zarr", data=np.arange(10) * 10, chunks=(4,))
+    >>> neighbours = zarrow.indices(pa.array([[3, 1], None, [9, -2, 9]]))
+    >>> zarrow.read_ragged("line.zarr", neighbours).to_pylist()
+    [[30, 10], None, [90, 80, 90]]
+    """
+    valid = None
+    if values is None:
+        array = lists if isinstance(lists, (pa.Array, pa.ChunkedArray)) else _to_arrow(lists)
+        if isinstance(array, pa.ChunkedArray):
+            array = array.combine_chunks()
+        if not _is_list(array.type):
+            raise TypeError(f"lists is an Arrow array of {array.type}; expected lists of integers")
+        if array.null_count:
+            valid = pc.is_valid(array)
+        lengths = pc.fill_null(pc.list_value_length(array), 0).to_numpy().astype(np.int64)
+        offsets = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
+        column = _column(array.flatten(), "lists", 1)
+    else:
+        offsets = _column(lists, "offsets", 1).values.to_numpy()
+        column = _column(values, "values", 1)
+    return _zarrow._lists(_wrap(offsets), column.values, valid, _check_axis(axis))
+
+
+def _boxes(
+    kind: str,
+    first: _Column,
+    last: _Column,
+    step: _Column | None,
+    shape: tuple[int, ...],
+    axis: int,
+    out_of_bounds: OutOfBounds,
+) -> Selections:
+    if out_of_bounds not in _OUT_OF_BOUNDS:
+        raise ValueError(f"out_of_bounds is {out_of_bounds!r}; expected one of {_OUT_OF_BOUNDS}")
+    steps = None if step is None else step.values
+    number, ndim = shape[:2]
+    return _zarrow._boxes(kind, first.values, last.values, steps, number, ndim, axis, out_of_bounds)
+
+
+def _check_axis(axis: int) -> int:
+    number = operator.index(axis)
+    if number < 0:
+        raise ValueError(f"axis is {number}; expected 0 or more, counted from the first axis")
+    return number
+
+
+def _chosen(rows: Any, count: int) -> Any:
+    """Turn a choice of rows into what indexes a NumPy array, checked."""
+    if isinstance(rows, slice):
+        return rows
+    chosen = np.asarray(rows.to_numpy() if isinstance(rows, pa.ChunkedArray) else rows)
+    if chosen.dtype.kind == "b":
+        if chosen.shape != (count,):
+            raise SelectionError(
+                f"rows is a mask of shape {chosen.shape}; expected ({count},), a bool for each row"
+            )
+        return chosen
+    column = _column(rows, "rows", 1).values.to_numpy()
+    beyond = (column < -count) | (column >= count)
+    if beyond.any():
+        at = int(np.flatnonzero(beyond)[0])
+        raise SelectionError(
+            f"selection {at}: row {column[at]} is out of bounds; expected {-count} to {count - 1}"
+        )
+    return column
+
+
+def _ndim(values: Any) -> int:
+    """Number of axes of one argument, 2 for nested lists."""
+    if hasattr(values, "ndim"):
+        return int(values.ndim)
+    if isinstance(values, (list, tuple)):
+        return 2 if len(values) and isinstance(values[0], (list, tuple, np.ndarray)) else 1
+    if isinstance(values, (pa.Array, pa.ChunkedArray)):
+        return 2 if _is_list(values.type) else 1
+    return 1
+
+
+def _to_arrow(values: Any) -> pa.Array | pa.ChunkedArray:
+    if hasattr(values, "__arrow_c_stream__"):
+        return pa.chunked_array(values)
+    try:
+        return pa.array(values)
+    except (pa.ArrowInvalid, pa.ArrowTypeError) as err:
+        raise TypeError(f"lists is no list of lists of integers ({err})") from err
 
 
 class _Column(NamedTuple):
@@ -107,15 +357,19 @@ class _Column(NamedTuple):
     shape: tuple[int, ...]
 
 
-def _pair(starts: Integers, stops: Integers, ndim: int) -> tuple[_Column, _Column]:
+def _columns(
+    ndim: int, *, starts: Integers, stops: Integers, steps: Integers | None
+) -> tuple[_Column, _Column, _Column | None]:
     first, last = _column(starts, "starts", ndim), _column(stops, "stops", ndim)
-    if first.shape != last.shape:
-        msg = (
-            f"starts has shape {first.shape} but stops has shape {last.shape}; "
-            "expected the same shape: give one stop for each start"
-        )
-        raise SelectionError(msg)
-    return first, last
+    step = None if steps is None else _column(steps, "steps", ndim)
+    for name, other in (("stops", last), ("steps", step)):
+        if other is not None and first.shape != other.shape:
+            msg = (
+                f"starts has shape {first.shape} but {name} has shape {other.shape}; "
+                f"expected the same shape: give one {name[:-1]} for each start"
+            )
+            raise SelectionError(msg)
+    return first, last, step
 
 
 def _column(values: Any, name: str, ndim: int) -> _Column:
@@ -188,9 +442,14 @@ def _from_list(values: Sequence[Any], name: str, ndim: int) -> _Column:
 
 def _copy(values: np.ndarray[Any, Any]) -> pa.Array:
     """Copy into memory of our own: the caller's may change, even between a check and its use."""
-    copied = np.array(values, dtype=np.int64, order="C", subok=False).reshape(-1)
+    return _wrap(np.array(values, dtype=np.int64, order="C", subok=False))
+
+
+def _wrap(values: np.ndarray[Any, Any]) -> pa.Array:
+    """Make an Arrow array of int64 values that nobody changes, without a copy if they are in C order."""
+    flat = np.ascontiguousarray(values, dtype=np.int64).reshape(-1)
     # Not `pa.array`, which imports pandas where there is one: a quarter of a second.
-    return pa.Array.from_buffers(pa.int64(), copied.size, [None, pa.py_buffer(copied)])
+    return pa.Array.from_buffers(pa.int64(), flat.size, [None, pa.py_buffer(flat)])
 
 
 def _is_list(data_type: pa.DataType) -> bool:

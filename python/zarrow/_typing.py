@@ -3,7 +3,7 @@
 import os
 from collections.abc import Sequence
 from types import EllipsisType
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Literal, Protocol, TypeAlias
 
 import numpy as np
 
@@ -49,11 +49,30 @@ class ZarrArray(Protocol):
 #: The path of an array or a store, an array of zarr-python on a local store, or a handle of zarrow.
 ArrayLike: TypeAlias = str | os.PathLike[str] | ZarrArray | Array
 
-#: One item of a selection.
-Item: TypeAlias = slice | int | np.integer[Any] | EllipsisType
+#: One item of a selection. A list or an array holds indices, or the bools of a mask.
+Item: TypeAlias = (
+    slice
+    | int
+    | np.integer[Any]
+    | EllipsisType
+    | None
+    | Sequence[int]
+    | Sequence[bool]
+    | np.ndarray[Any, Any]
+    | ArrowArrayExportable
+)
 
-#: One selection: an item for each axis from the first on, or one bare item.
+#: One selection: an item for each axis from the first on, one bare item, or None for a null row.
 Selection: TypeAlias = Item | tuple[Item, ...]
+
+#: What becomes of the part of a range, box or window that is beyond its array.
+OutOfBounds: TypeAlias = Literal["error", "clip", "fill", "null"]
+
+#: How the index arrays of one selection belong together.
+Indexing: TypeAlias = Literal["orthogonal", "pointwise"]
+
+#: What becomes of chunks that the store does not hold.
+MissingChunks: TypeAlias = Literal["fill", "null", "error"]
 
 #: Integers in any of the forms that :func:`zarrow.ranges` and :func:`zarrow.boxes` take.
 Integers: TypeAlias = (
@@ -64,3 +83,6 @@ Integers: TypeAlias = (
     | Sequence[int]
     | Sequence[Sequence[int]]
 )
+
+#: A choice of rows.
+Rows: TypeAlias = slice | Integers | Sequence[bool]

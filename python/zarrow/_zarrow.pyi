@@ -1,17 +1,20 @@
 from collections.abc import Mapping
-from typing import Any, Final, final
+from typing import Any, Final, Literal, final, overload
 
 import numpy as np
 import pyarrow as pa
 
 __all__ = [
     "Array",
+    "Plan",
     "ReadStats",
     "Selections",
     "__version__",
     "_boxes",
+    "_items",
+    "_lists",
     "_open_local",
-    "_ranges",
+    "_plan",
     "_read",
 ]
 
@@ -57,10 +60,59 @@ class Array:
 
 @final
 class Selections:
-    """Many selections in columns. Made by :func:`zarrow.ranges` and :func:`zarrow.boxes`."""
+    """Many selections in columns. Made by :func:`zarrow.ranges` and its like."""
 
     def __len__(self) -> int: ...
     def __repr__(self) -> str: ...
+    def __reduce__(self) -> tuple[Any, ...]: ...
+
+@final
+class Plan:
+    """What a read will do. Made by :func:`zarrow.plan`.
+
+    A plan is inert: it has read nothing. It may be read any number of times, and pickled.
+    """
+
+    @property
+    def rows(self) -> int:
+        """Number of selections: the length of the result."""
+    @property
+    def row_shapes(self) -> np.ndarray[tuple[int, int], np.dtype[np.int64]]:
+        """Shape of each row in the result, in elements: shape (rows, kept axes)."""
+    @property
+    def bytes_out(self) -> int:
+        """Bytes of the values of the result, one for each bool."""
+    @property
+    def read_chunks(self) -> int:
+        """Read chunks that the selections touch."""
+    @property
+    def bytes_to_decode(self) -> int:
+        """Bytes of the touched read chunks, decoded.
+
+        A read decodes fewer where a codec can stop early, and none of chunks that are missing.
+        """
+    @property
+    def pieces(self) -> int:
+        """Parts of selections, each in one read chunk."""
+    @property
+    def amplification(self) -> float:
+        """Bytes to decode for each byte of the result; NaN if that is empty."""
+    def chunks(self) -> pa.RecordBatch:
+        """Give the read chunks in the order in which they are read.
+
+        One row each, with the columns `source` (which array), `key` (of the store: of a shard,
+        where the array is sharded), `chunk` (index of the read chunk along each axis), `rows` (how
+        many it serves) and `bytes` (decoded).
+        """
+    @overload
+    def read(self, *, return_stats: Literal[False] = False) -> pa.Array: ...
+    @overload
+    def read(self, *, return_stats: Literal[True]) -> tuple[pa.Array, ReadStats]: ...
+    @overload
+    def read(self, *, return_stats: bool) -> pa.Array | tuple[pa.Array, ReadStats]: ...
+    def _read(self) -> tuple[pa.Array, ReadStats]: ...
+    def __repr__(self) -> str: ...
+    def __reduce__(self) -> tuple[Any, ...]: ...
 
 @final
 class ReadStats:
@@ -103,8 +155,14 @@ class ReadStats:
     def __repr__(self) -> str: ...
 
 def _open_local(root: str, zarr_format: int | None) -> Array: ...
-def _ranges(starts: pa.Array, stops: pa.Array) -> Selections: ...
-def _boxes(starts: pa.Array, stops: pa.Array, rows: int, ndim: int) -> Selections: ...
+def _boxes(*args: Any) -> Selections: ...
+def _lists(*args: Any) -> Selections: ...
+def _items(selections: Any, indexing: str) -> Selections: ...
+def _plan(*args: Any) -> Plan: ...
 def _read(
-    array: Array, selections: Any, threads: int | None, memory_limit: int | None
+    arrays: list[Array],
+    of: pa.Array | None,
+    selections: Any,
+    indexing: str,
+    options: tuple[Any, ...],
 ) -> tuple[pa.Array, ReadStats]: ...

@@ -26,6 +26,8 @@ pub enum Item {
     Indices(Indices),
     /// The positions of one axis, or of several at once, at which a mask is true.
     Mask(Mask),
+    /// Points in several axes at once.
+    Points(Points),
     /// A new axis of length one in the result.
     NewAxis,
     /// As many whole axes as are not named by the other items. At most one in a selection.
@@ -44,6 +46,37 @@ pub struct Indices {
 pub struct Mask {
     bits: BooleanBuffer,
     shape: Vec<usize>,
+}
+
+/// Points in as many axes as there are coordinates; negative ones count from the end.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Points {
+    coordinates: Vec<ScalarBuffer<i64>>,
+    shape: Vec<usize>,
+}
+
+impl Points {
+    /// Points that have `shape` in the result, with their coordinates along each axis in C order.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Selection`] if there is no axis, or not one coordinate on each axis for each place of `shape`.
+    pub fn try_new(coordinates: Vec<ScalarBuffer<i64>>, shape: Vec<usize>) -> Result<Self> {
+        if coordinates.is_empty() {
+            return Err(Error::new(ErrorKind::Selection, "points without axes").expected("one axis or more"));
+        }
+        for values in &coordinates {
+            check_shape(values.len(), &shape, "coordinates")?;
+        }
+        Ok(Self { coordinates, shape })
+    }
+
+    pub(super) fn coordinates(&self) -> &[ScalarBuffer<i64>] {
+        &self.coordinates
+    }
+
+    pub(super) fn shape(&self) -> &[usize] {
+        &self.shape
+    }
 }
 
 impl Indices {
@@ -142,6 +175,7 @@ impl Item {
         match self {
             Self::Index(_) | Self::Slice { .. } | Self::Indices(_) => Some(1),
             Self::Mask(mask) => Some(mask.shape.len()),
+            Self::Points(points) => Some(points.coordinates.len()),
             Self::NewAxis => Some(0),
             Self::Ellipsis => None,
         }
@@ -212,6 +246,12 @@ impl From<RangeFull> for Item {
 impl From<Indices> for Item {
     fn from(indices: Indices) -> Self {
         Self::Indices(indices)
+    }
+}
+
+impl From<Points> for Item {
+    fn from(points: Points) -> Self {
+        Self::Points(points)
     }
 }
 

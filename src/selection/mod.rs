@@ -16,7 +16,7 @@ use arrow_buffer::{NullBuffer, ScalarBuffer};
 pub use self::bind::BoundSelections;
 pub(crate) use self::bind::{Form as BoundForm, Shapes};
 pub(crate) use self::item::Progression;
-pub use self::item::{Indices, Item, Mask};
+pub use self::item::{Indices, Item, Mask, Points};
 use crate::error::{Error, ErrorKind, Result};
 
 /// Many selections, one per row of the result, not yet bound to an array.

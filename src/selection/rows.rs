@@ -4,7 +4,7 @@ use arrow_buffer::NullBuffer;
 
 use super::bind::Shapes;
 use super::boxes::{Bounds, check_levels, expand, out_of_bounds};
-use super::item::{Indices, Item, Mask, Progression, resolve_index, resolve_slice};
+use super::item::{Indices, Item, Mask, Points, Progression, resolve_index, resolve_slice};
 use super::{Indexing, OutOfBounds};
 use crate::error::{Error, ErrorKind, Result};
 
@@ -193,23 +193,9 @@ impl Rows {
     }
 
     fn push_items(&mut self, shape: &[u64], items: &[Item], indexing: Indexing) -> Result<()> {
-        let mut parts = parse(shape, items)?;
-        match indexing {
-            Indexing::Orthogonal => {
-                for part in &parts {
-                    if let Part::Points { shape, axes, .. } = part
-                        && shape.len() > 1
-                    {
-                        return Err(Error::new(
-                            ErrorKind::Selection,
-                            format!("indices of shape {shape:?} on axis {}", axes[0]),
-                        )
-                        .expected("a list of indices, of one axis")
-                        .remedy("Index pointwise, or flatten them."));
-                    }
-                }
-            }
-            Indexing::Pointwise => join_points(&mut parts)?,
+        let mut parts = parse(shape, items, indexing)?;
+        if indexing == Indexing::Pointwise {
+            join_points(&mut parts)?;
         }
         for part in parts {
             match part {
@@ -290,7 +276,7 @@ fn clipped(low: i64, high: i64, step: i64, len: i64) -> Progression {
 }
 
 /// Resolves the items of one selection.
-fn parse(shape: &[u64], items: &[Item]) -> Result<Vec<Part>> {
+fn parse(shape: &[u64], items: &[Item], indexing: Indexing) -> Result<Vec<Part>> {
     let mut parts = Vec::new();
     let mut axis = 0;
     for item in expand(shape, items)? {
@@ -304,8 +290,17 @@ fn parse(shape: &[u64], items: &[Item]) -> Result<Vec<Part>> {
                 let range = resolve_slice(*start, *stop, *step, len)?;
                 parts.push(Part::Steps { axis, range, kept: true });
             }
-            Item::Indices(indices) => parts.push(indices_part(indices, axis, len)?),
+            Item::Indices(indices) => {
+                if indexing == Indexing::Orthogonal && indices.shape().len() > 1 {
+                    let got = format!("indices of shape {:?} on axis {axis}", indices.shape());
+                    return Err(Error::new(ErrorKind::Selection, got)
+                        .expected("a list of indices, of one axis")
+                        .remedy("Index pointwise, or flatten them."));
+                }
+                parts.push(indices_part(indices, axis, len)?);
+            }
             Item::Mask(mask) => parts.push(mask_part(mask, axis, &shape[axis..])?),
+            Item::Points(points) => parts.push(points_part(points, axis, &shape[axis..])?),
             Item::NewAxis => parts.push(Part::NewAxis),
             Item::Ellipsis => {}
         }
@@ -322,6 +317,15 @@ fn indices_part(indices: &Indices, axis: usize, len: i64) -> Result<Part> {
         return Ok(Part::Steps { axis, range, kept: false });
     }
     Ok(Part::Points { axes: vec![axis], coordinates: vec![coordinates], shape: indices.shape().to_vec() })
+}
+
+fn points_part(points: &Points, axis: usize, lens: &[u64]) -> Result<Part> {
+    let axes = axis..axis + points.coordinates().len();
+    let resolved = axes.clone().zip(points.coordinates()).zip(lens).map(|((axis, values), &len)| {
+        values.iter().map(|&index| resolve_index(index, axis, len as i64)).collect::<Result<Vec<_>>>()
+    });
+    let coordinates = resolved.collect::<Result<Vec<_>>>()?;
+    Ok(Part::Points { axes: axes.collect(), coordinates, shape: points.shape().to_vec() })
 }
 
 fn mask_part(mask: &Mask, axis: usize, lens: &[u64]) -> Result<Part> {
