@@ -7,7 +7,7 @@ use std::time::Instant;
 use arrow_array::{ArrayRef, Int64Array, ListArray, RecordBatch, StringArray, UInt32Array, UInt64Array};
 use arrow_schema::{DataType, Field, Schema};
 
-use crate::arrow::{Ragged, carry_out};
+use crate::arrow::{ElementType, Ragged, carry_out, common_type};
 use crate::chunk::Array;
 use crate::error::{Error, ErrorKind, Result};
 use crate::plan::{self, Layout};
@@ -22,6 +22,9 @@ use crate::selection::{BoundSelections, Selections, Shapes};
 #[derive(Debug, Clone)]
 pub struct Plan {
     arrays: Vec<Array>,
+    /// The number of each among the arrays that were given, of duplicates the first.
+    given: Vec<u32>,
+    element: ElementType,
     plan: Arc<plan::Plan>,
 }
 
@@ -35,25 +38,53 @@ impl Plan {
     /// [`ErrorKind::Selection`] as [`Selections::bind`], or if the arrays differ in data type or number of axes, or the
     /// sources do not fit; [`ErrorKind::Allocation`] if the result is too large.
     pub fn new(arrays: &[Array], sources: Option<&[u32]>, selections: &Selections) -> Result<Self> {
+        let same = |arrays: &[Array]| {
+            let first = arrays[0].element_type();
+            match arrays.iter().find(|array| array.element_type() != first) {
+                None => Ok(first),
+                Some(other) => {
+                    let got = format!("arrays of {} and of {}", first.zarr_name(), other.element_type().zarr_name());
+                    Err(Error::new(ErrorKind::Selection, got)
+                        .at_array(other.location())
+                        .expected("one data type")
+                        .remedy("Promote them to one that holds the values of all, or read them in separate calls."))
+                }
+            }
+        };
+        Self::with_type(arrays, sources, selections, same)
+    }
+
+    /// [`new`](Self::new) for arrays whose data types may differ: values are cast to the type that `NumPy`'s
+    /// `result_type` gives for all of them.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new); [`ErrorKind::Selection`] if that type does not hold all values exactly.
+    pub fn promoting(arrays: &[Array], sources: Option<&[u32]>, selections: &Selections) -> Result<Self> {
+        let common = |arrays: &[Array]| common_type(arrays.iter().map(Array::element_type));
+        Self::with_type(arrays, sources, selections, common)
+    }
+
+    fn with_type(
+        arrays: &[Array],
+        sources: Option<&[u32]>,
+        selections: &Selections,
+        element: impl FnOnce(&[Array]) -> Result<ElementType>,
+    ) -> Result<Self> {
         let mut distinct: Vec<Array> = Vec::new();
+        let mut given = Vec::new();
         let mut numbers = Vec::with_capacity(arrays.len());
-        for array in arrays {
+        for (number, array) in arrays.iter().enumerate() {
             let at = distinct.iter().position(|known| known.same_as(array));
             numbers.push(at.unwrap_or(distinct.len()) as u32);
             if at.is_none() {
                 distinct.push(array.clone());
+                given.push(number as u32);
             }
         }
         let Some(first) = distinct.first() else {
             return Err(Error::new(ErrorKind::Selection, "no arrays").expected("at least one"));
         };
-        if let Some(other) = distinct.iter().find(|array| array.element_type() != first.element_type()) {
-            let (one, two) = (first.element_type().zarr_name(), other.element_type().zarr_name());
-            return Err(Error::new(ErrorKind::Selection, format!("arrays of {one} and of {two}"))
-                .at_array(other.location())
-                .expected("one data type")
-                .remedy("Read them in separate calls, and cast the results."));
-        }
+        let element = element(&distinct)?;
         let sources = match sources {
             None if arrays.len() > 1 => {
                 return Err(Error::new(ErrorKind::Selection, format!("{} arrays without sources", arrays.len()))
@@ -73,12 +104,12 @@ impl Plan {
         };
         let shapes = distinct.iter().map(|array| array.shape().to_vec()).collect();
         let grids = distinct.iter().map(|array| array.grid().clone()).collect();
-        let item = first.element_type().size();
+        let item = element.size();
         let plan = Shapes::new(shapes, sources)
             .and_then(|shapes| selections.bind_to(&shapes))
             .and_then(|bound| plan::Plan::new(bound, grids, Some(item)));
         let plan = plan.map_err(|error| if distinct.len() == 1 { error.at_array(first.location()) } else { error })?;
-        Ok(Self { arrays: distinct, plan: Arc::new(plan) })
+        Ok(Self { arrays: distinct, given, element, plan: Arc::new(plan) })
     }
 
     /// Carries the plan out. Row `i` of the result is selection `i`.
@@ -91,10 +122,15 @@ impl Plan {
 
     fn read_after(&self, options: &ReadOptions, plan_time: std::time::Duration) -> Result<Ragged> {
         let stats = ReadStats { rows: self.rows(), plan_time, ..ReadStats::default() };
-        let element = self.arrays[0].element_type();
-        let column = Column { arrays: self.arrays.iter().collect(), plan: &self.plan, element };
+        let column = Column { arrays: self.arrays.iter().collect(), plan: &self.plan, element: self.element };
         let mut read = carry_out(vec![column], options, stats)?;
         read.pop().ok_or_else(|| Error::new(ErrorKind::Internal, "no column was read"))
+    }
+
+    /// Type of the elements of the result.
+    #[must_use]
+    pub fn element_type(&self) -> ElementType {
+        self.element
     }
 
     /// The arrays, each once.
@@ -136,7 +172,7 @@ impl Plan {
     /// Bytes of the values of the result, one for each bool.
     #[must_use]
     pub fn bytes_out(&self) -> u64 {
-        (self.plan.layout().elements() * self.arrays[0].element_type().size()) as u64
+        (self.plan.layout().elements() * self.element.size()) as u64
     }
 
     /// Bytes of the touched read chunks, decoded. A read decodes fewer where a codec can stop early, and none of chunks
@@ -157,20 +193,19 @@ impl Plan {
     }
 
     /// The read chunks in the order in which they are read: one row each, with the columns `source` (number of the
-    /// array among [`arrays`](Self::arrays)), `key` (of the store: a shard, where the array is sharded), `chunk` (index
+    /// array among those that were given, of duplicates the first), `key` (of the store: a shard, where the array is sharded), `chunk` (index
     /// of the read chunk along each axis), `rows` (how many it serves) and `bytes` (decoded).
     ///
     /// # Errors
     /// [`ErrorKind::Allocation`] if there are too many read chunks for a record batch.
     pub fn chunks(&self) -> Result<RecordBatch> {
-        let too_many = |source| {
-            Error::new(ErrorKind::Allocation, "too many read chunks for one record batch").source(source)
-        };
+        let too_many =
+            |source| Error::new(ErrorKind::Allocation, "too many read chunks for one record batch").source(source);
         let (mut sources, mut keys, mut indices, mut rows, mut bytes) = (vec![], vec![], vec![], vec![], vec![]);
         let mut at = Vec::new();
-        for (number, (part, array)) in self.plan.parts().iter().zip(&self.arrays).enumerate() {
+        for ((part, array), &number) in self.plan.parts().iter().zip(&self.arrays).zip(&self.given) {
             for (chunk, &id) in part.groups().chunks().iter().enumerate() {
-                sources.push(number as u32);
+                sources.push(number);
                 keys.push(array.chunk_key(&part.grid().shard_indices(id)).as_str().to_owned());
                 part.grid().chunk_indices(id, &mut at);
                 indices.extend(at.iter().map(|&index| index as i64));
@@ -213,12 +248,6 @@ pub fn read_ragged(
 
 impl fmt::Display for Plan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "{}; {} bytes to decode for {} of the result",
-            self.plan,
-            self.bytes_to_decode(),
-            self.bytes_out()
-        )
+        write!(f, "{}; {} bytes to decode for {} of the result", self.plan, self.bytes_to_decode(), self.bytes_out())
     }
 }

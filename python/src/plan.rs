@@ -23,13 +23,24 @@ pub(crate) struct Plan {
 #[pyfunction]
 #[pyo3(signature = (*args))]
 pub(crate) fn _plan(py: Python<'_>, args: Bound<'_, PyTuple>) -> PyResult<Plan> {
-    type Args<'py> = (Vec<Bound<'py, Array>>, Option<Bound<'py, PyAny>>, Bound<'py, Selections>, Options);
-    let (arrays, sources, selections, options): Args<'_> = args.extract()?;
+    type Args<'py> = (Vec<Bound<'py, Array>>, Option<Bound<'py, PyAny>>, Bound<'py, Selections>, bool, Options);
+    let (arrays, sources, selections, promote, options): Args<'_> = args.extract()?;
     let arrays: Vec<_> = arrays.iter().map(|array| array.get().inner.clone()).collect();
     let sources = sources.map(|sources| crate::read::sources(&sources)).transpose()?;
     let selections = &selections.get().inner;
-    let inner = py.detach(|| zarrow::Plan::new(&arrays, sources.as_deref(), selections));
+    let inner = py.detach(|| plan(&arrays, sources.as_deref(), selections, promote));
     Ok(Plan { inner: inner.map_err(|error| to_python(py, &error))?, made: args.unbind(), options })
+}
+
+/// Plans with one data type, or one that holds the values of all.
+pub(crate) fn plan(
+    arrays: &[zarrow::Array],
+    sources: Option<&[u32]>,
+    selections: &zarrow::Selections,
+    promote: bool,
+) -> zarrow::Result<zarrow::Plan> {
+    let make = if promote { zarrow::Plan::promoting } else { zarrow::Plan::new };
+    make(arrays, sources, selections)
 }
 
 #[pymethods]
@@ -46,7 +57,8 @@ impl Plan {
         let selections = self.inner.selections();
         let extents = (0..selections.len()).flat_map(|row| selections.extents(row));
         let extents: Int64Array = extents.map(|extent| extent as i64).collect();
-        let flat = py.import("pyarrow")?.call_method1("array", (PyArray::from_array_ref(std::sync::Arc::new(extents)),))?;
+        let flat =
+            py.import("pyarrow")?.call_method1("array", (PyArray::from_array_ref(std::sync::Arc::new(extents)),))?;
         flat.call_method0("to_numpy")?.call_method1("reshape", (selections.len(), selections.levels()))
     }
 

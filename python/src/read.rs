@@ -17,7 +17,7 @@ use zarrow::{MissingChunks, ReadOptions};
 
 use crate::array::Array;
 use crate::error::{exception, to_python};
-use crate::selections::{Selections, from_python};
+use crate::selections::{Selections, Targets, from_python};
 
 /// What one read did.
 #[pyclass(module = "zarrow", frozen)]
@@ -69,23 +69,25 @@ pub(crate) fn sources(array: &Bound<'_, PyAny>) -> PyResult<Vec<u32>> {
 
 /// Reads `selections` (`zarrow.Selections` or an iterable) of `arrays`: a pyarrow array and the stats.
 #[pyfunction]
-#[pyo3(signature = (arrays, of, selections, indexing, options))]
+#[pyo3(signature = (arrays, of, selections, indexing, promote, options))]
 pub(crate) fn _read<'py>(
     py: Python<'py>,
     arrays: Vec<Bound<'py, Array>>,
     of: Option<Bound<'py, PyAny>>,
     selections: &Bound<'py, PyAny>,
     indexing: &str,
+    promote: bool,
     options: Options,
 ) -> PyResult<(Bound<'py, PyAny>, ReadStats)> {
     let arrays: Vec<_> = arrays.iter().map(|array| array.get().inner.clone()).collect();
     let of = of.map(|of| sources(&of)).transpose()?;
     let selections = match selections.cast::<Selections>() {
         Ok(selections) => selections.get().inner.clone(),
-        Err(_) => from_python(selections, indexing)?,
+        Err(_) => from_python(py, selections, indexing, Targets { arrays: &arrays, of: of.as_deref() })?,
     };
     read_interruptibly(py, options.to_core(), |options| match (&arrays[..], &of) {
         ([array], None) => array.read(&selections, options),
+        (_, of) if promote => zarrow::Plan::promoting(&arrays, of.as_deref(), &selections)?.read(options),
         _ => zarrow::read_ragged(&arrays, of.as_deref().unwrap_or_default(), &selections, options),
     })
 }

@@ -6,10 +6,11 @@ use arrow_array::{Array as _, BooleanArray};
 use arrow_buffer::{NullBuffer, ScalarBuffer};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyEllipsis, PyFloat, PySlice, PyString, PyTuple};
+use pyo3::types::{PyBool, PyEllipsis, PyFloat, PyInt, PySlice, PyString, PyTuple};
 use pyo3_arrow::PyArray;
 use zarrow::{Indexing, Indices, Item, Mask, OutOfBounds, Points};
 
+use crate::array::Array;
 use crate::error::{exception, to_python};
 
 /// Many selections. Made by `zarrow.ranges` and its like.
@@ -41,7 +42,8 @@ impl Selections {
 #[pyfunction]
 #[pyo3(signature = (*args))]
 pub(crate) fn _boxes(py: Python<'_>, args: Bound<'_, PyTuple>) -> PyResult<Selections> {
-    type Args<'py> = (String, Bound<'py, PyAny>, Bound<'py, PyAny>, Option<Bound<'py, PyAny>>, usize, usize, usize, String);
+    type Args<'py> =
+        (String, Bound<'py, PyAny>, Bound<'py, PyAny>, Option<Bound<'py, PyAny>>, usize, usize, usize, String);
     let (kind, starts, stops, steps, rows, ndim, first, out_of_bounds): Args<'_> = args.extract()?;
     let inner = if ndim == 0 {
         zarrow::Selections::items(std::iter::repeat_n([], rows))
@@ -67,7 +69,8 @@ pub(crate) fn _boxes(py: Python<'_>, args: Bound<'_, PyTuple>) -> PyResult<Selec
 #[pyfunction]
 #[pyo3(signature = (*args))]
 pub(crate) fn _lists(py: Python<'_>, args: Bound<'_, PyTuple>) -> PyResult<Selections> {
-    let (offsets, values, valid, axis): (Bound<'_, PyAny>, Bound<'_, PyAny>, Option<PyArray>, usize) = args.extract()?;
+    let (offsets, values, valid, axis): (Bound<'_, PyAny>, Bound<'_, PyAny>, Option<PyArray>, usize) =
+        args.extract()?;
     let valid = valid.map(|valid| Ok::<_, PyErr>(NullBuffer::new(booleans(&valid)?.values().clone()))).transpose()?;
     let inner = zarrow::Selections::indices(integers(&offsets)?, integers(&values)?)
         .map(|selections| selections.with_first_axis(axis))
@@ -76,13 +79,33 @@ pub(crate) fn _lists(py: Python<'_>, args: Bound<'_, PyTuple>) -> PyResult<Selec
     Ok(Selections { inner, kind: "lists of indices", made: ("_lists", args.unbind()) })
 }
 
-/// Selections of a list: tuples of what NumPy indexes with, single items, or None.
+/// Selections of a list: tuples of what NumPy indexes with, single items, transforms, or None. Each reads from the array
+/// of its entry in the uint32 array `of`, which matters to transforms.
 #[pyfunction]
-#[pyo3(signature = (selections, indexing))]
-pub(crate) fn _items(py: Python<'_>, selections: Bound<'_, PyAny>, indexing: &str) -> PyResult<Selections> {
-    let inner = from_python(&selections, indexing)?;
-    let args = (selections, indexing).into_pyobject(py)?;
+#[pyo3(signature = (*args))]
+pub(crate) fn _items(py: Python<'_>, args: Bound<'_, PyTuple>) -> PyResult<Selections> {
+    type Args<'py> = (Bound<'py, PyAny>, String, Vec<Bound<'py, Array>>, Option<Bound<'py, PyAny>>);
+    let (selections, indexing, arrays, of): Args<'_> = args.extract()?;
+    let arrays: Vec<_> = arrays.iter().map(|array| array.get().inner.clone()).collect();
+    let of = of.map(|of| crate::read::sources(&of)).transpose()?;
+    let inner = from_python(py, &selections, &indexing, Targets { arrays: &arrays, of: of.as_deref() })?;
     Ok(Selections { inner, kind: "selections", made: ("_items", args.unbind()) })
+}
+
+/// The arrays that selections are for.
+#[derive(Clone, Copy)]
+pub(crate) struct Targets<'a> {
+    pub(crate) arrays: &'a [zarrow::Array],
+    /// The array of each selection; without it, there is one array.
+    pub(crate) of: Option<&'a [u32]>,
+}
+
+impl<'a> Targets<'a> {
+    /// Shape of the array that `row` reads from. A row without a source is an error when it is bound.
+    fn shape(&self, row: usize) -> &'a [u64] {
+        let of = self.of.and_then(|of| of.get(row)).map_or(0, |&of| of as usize);
+        self.arrays.get(of).map_or(&[], |array| array.shape())
+    }
 }
 
 fn integers(array: &Bound<'_, PyAny>) -> PyResult<ScalarBuffer<i64>> {
@@ -108,8 +131,12 @@ fn policy(name: &str) -> PyResult<OutOfBounds> {
 }
 
 /// Selections from an iterable of tuples of items, of single items, and of None.
-pub(crate) fn from_python(selections: &Bound<'_, PyAny>, indexing: &str) -> PyResult<zarrow::Selections> {
-    let py = selections.py();
+pub(crate) fn from_python(
+    py: Python<'_>,
+    selections: &Bound<'_, PyAny>,
+    indexing: &str,
+    targets: Targets<'_>,
+) -> PyResult<zarrow::Selections> {
     let pointwise = match indexing {
         "orthogonal" => false,
         "pointwise" => true,
@@ -132,7 +159,7 @@ pub(crate) fn from_python(selections: &Bound<'_, PyAny>, indexing: &str) -> PyRe
         } else if let Ok(tuple) = selection.cast::<PyTuple>() {
             tuple.iter().map(|item| to_item(&item, row)).collect::<PyResult<_>>()?
         } else {
-            bare(&selection, row, pointwise)?
+            bare(&selection, row, pointwise, targets)?
         });
     }
     let valid = (!nulls.is_empty()).then(|| {
@@ -141,23 +168,26 @@ pub(crate) fn from_python(selections: &Bound<'_, PyAny>, indexing: &str) -> PyRe
         NullBuffer::from(valid)
     });
     let indexing = if pointwise { Indexing::Pointwise } else { Indexing::Orthogonal };
-    zarrow::Selections::items(rows)
-        .with_indexing(indexing)
-        .with_nulls(valid)
-        .map_err(|error| to_python(py, &error))
+    zarrow::Selections::items(rows).with_indexing(indexing).with_nulls(valid).map_err(|error| to_python(py, &error))
 }
 
-/// A selection that is one item, or, pointwise, an array of coordinates.
-fn bare(selection: &Bound<'_, PyAny>, row: usize, pointwise: bool) -> PyResult<Vec<Item>> {
+/// A selection that is one item, a transform, or, pointwise, an array of coordinates.
+fn bare(selection: &Bound<'_, PyAny>, row: usize, pointwise: bool, targets: Targets<'_>) -> PyResult<Vec<Item>> {
     let py = selection.py();
+    if selection.is_instance_of::<PySlice>() || selection.is_instance_of::<PyInt>() {
+        return Ok(vec![to_item(selection, row)?]);
+    }
+    let args = (selection, PyTuple::new(py, targets.shape(row))?, row, pointwise);
     let helpers = py.import("zarrow._items")?;
-    if let Some(items) = helpers.call_method1("transform_items", (selection,))?.extract::<Option<Vec<Bound<'_, PyAny>>>>()? {
+    let items = helpers.call_method1("transform_items", args)?;
+    if let Some(items) = items.extract::<Option<Vec<Bound<'_, PyAny>>>>()? {
         return items.iter().map(|item| to_item(item, row)).collect();
     }
-    if pointwise && let Some(Ok(2)) = selection.getattr_opt("ndim")?.map(|ndim| ndim.extract::<usize>()) {
-        let columns = selection.getattr("T")?;
-        let columns = columns.try_iter()?.map(|column| to_item(&column?, row));
-        return columns.collect();
+    if pointwise
+        && let Some(columns) =
+            helpers.call_method1("coordinates", (selection,))?.extract::<Option<Vec<Bound<'_, PyAny>>>>()?
+    {
+        return columns.iter().map(|column| to_item(column, row)).collect();
     }
     Ok(vec![to_item(selection, row)?])
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import operator
 import os
 import re
@@ -17,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from zarrow import _zarrow
+from zarrow._items import is_transform, settled
 from zarrow._selections import _column, _type_name
 from zarrow._zarrow import Array, Selections
 from zarrow.errors import SelectionError, UnsupportedError
@@ -90,6 +92,7 @@ def read_ragged(
     *,
     path: str | None = None,
     sources: Integers | None = None,
+    promote: bool = False,
     indexing: Indexing = "orthogonal",
     missing_chunks: MissingChunks = "fill",
     fill: Any = None,
@@ -104,6 +107,7 @@ def read_ragged(
     *,
     path: str | None = None,
     sources: Integers | None = None,
+    promote: bool = False,
     indexing: Indexing = "orthogonal",
     missing_chunks: MissingChunks = "fill",
     fill: Any = None,
@@ -118,6 +122,7 @@ def read_ragged(
     *,
     path: str | None = None,
     sources: Integers | None = None,
+    promote: bool = False,
     indexing: Indexing = "orthogonal",
     missing_chunks: MissingChunks = "fill",
     fill: Any = None,
@@ -131,6 +136,7 @@ def read_ragged(
     *,
     path: str | None = None,
     sources: Integers | None = None,
+    promote: bool = False,
     indexing: Indexing = "orthogonal",
     missing_chunks: MissingChunks = "fill",
     fill: Any = None,
@@ -146,7 +152,8 @@ def read_ragged(
     ----------
     array
         As the `store` of :func:`open_array`. Or a list of them, together with `sources`; they may
-        differ in shape, chunks and codecs, but not in data type or number of axes.
+        differ in shape, chunks and codecs, but not in number of axes, nor, without `promote`, in
+        data type.
     selections
         A list, or any iterable, of selections. One selection is a tuple of slices, integers,
         ``...``, ``None`` (a new axis), index arrays and masks, or one such item alone;
@@ -159,6 +166,9 @@ def read_ragged(
         Where the array lies in the store. Only where `array` is the path of a store.
     sources
         Of several arrays, the number of the one that each selection reads from, shape ``(n,)``.
+    promote
+        Whether the data types of several arrays may differ. The result has the type that
+        ``numpy.result_type`` gives, provided that it holds all their values exactly.
     indexing
         What several index arrays in one selection mean. ``"orthogonal"``: each selects along its
         own axis, as Zarr's ``oindex``. ``"pointwise"``: together they are coordinates, as in
@@ -235,7 +245,8 @@ def read_ragged(
         of,
         selections,
         _check_name(indexing, "indexing", _INDEXING),
-        _options(handles[0], threads, memory_limit, missing_chunks, fill),
+        promote,
+        _options(_dtype(handles), threads, memory_limit, missing_chunks, fill),
     )
     return (result, stats) if return_stats else result
 
@@ -246,6 +257,7 @@ def plan(
     *,
     path: str | None = None,
     sources: Integers | None = None,
+    promote: bool = False,
     indexing: Indexing = "orthogonal",
     missing_chunks: MissingChunks = "fill",
     fill: Any = None,
@@ -256,7 +268,7 @@ def plan(
 
     Parameters
     ----------
-    array, selections, path, sources, indexing, missing_chunks, fill, threads, memory_limit
+    array, selections, path, sources, promote, indexing, missing_chunks, fill, threads, memory_limit
         As those of :func:`read_ragged`.
 
     Returns
@@ -284,9 +296,9 @@ def plan(
     _check_is_list(selections)
     mode = _check_name(indexing, "indexing", _INDEXING)
     if not isinstance(selections, Selections):
-        selections = _zarrow._items(list(selections), mode)
-    options = _options(handles[0], threads, memory_limit, missing_chunks, fill)
-    return _zarrow._plan(handles, of, selections, options)
+        selections = _zarrow._items([settled(each) for each in selections], mode, handles, of)
+    options = _options(_dtype(handles), threads, memory_limit, missing_chunks, fill)
+    return _zarrow._plan(handles, of, selections, promote, options)
 
 
 def _open_arrays(
@@ -309,12 +321,23 @@ def _open_arrays(
             f"selection {row}: source {of[row]}; expected 0 to {len(array) - 1}, "
             "the number of one of the arrays"
         )
-    handles = [open_array(each, path=path) for each in array]
+    opened: dict[tuple[str, int], Array] = {}  # an array that is given twice is read once
+    handles = []
+    for each in array:
+        handle = open_array(each, path=path)
+        if handle is not each:
+            handle = opened.setdefault((handle.path, handle.zarr_format), handle)
+        handles.append(handle)
     return handles, pa.array(of.astype(np.uint32))
 
 
+def _dtype(arrays: list[Array]) -> np.dtype[Any]:
+    """Give the data type of the result, or the first where Rust will refuse to mix them."""
+    return np.result_type(*(array.dtype for array in arrays))
+
+
 def _options(
-    array: Array,
+    dtype: np.dtype[Any],
     threads: int | None,
     memory_limit: int | None,
     missing_chunks: MissingChunks,
@@ -325,7 +348,7 @@ def _options(
         _check_threads(threads),
         _check_memory_limit(memory_limit),
         _check_name(missing_chunks, "missing_chunks", _MISSING_CHUNKS),
-        None if fill is None else _fill_bytes(fill, array.dtype),
+        None if fill is None else _fill_bytes(fill, dtype),
     )
 
 
@@ -340,20 +363,32 @@ def _fill_bytes(fill: Any, dtype: np.dtype[Any]) -> bytes:
     value = np.asarray(fill)
     if value.ndim:
         raise ValueError(f"fill has shape {value.shape}; expected one value")
-    try:
-        cast = value.astype(dtype, casting="unsafe")
-        exact = bool(cast == value) or bool(cast != cast and value != value)  # noqa: PLR0124 - NaN
-    except (TypeError, ValueError, OverflowError):
-        exact = False
-    if not exact or (value.dtype.kind == "b") != (dtype.kind == "b"):
-        raise ValueError(f"fill is {fill!r}; expected a value that {dtype} holds exactly")
-    return cast.tobytes()
+    kinds = {"b": "b", "c": "iufcO"}.get(dtype.kind, "iufO")  # Python's large integers are objects
+    if value.dtype.kind in kinds:
+        try:
+            with np.errstate(all="ignore"):
+                cast = value.astype(dtype)
+            if _is_same(cast.item(), value.item()):
+                return cast.tobytes()
+        except (TypeError, ValueError, OverflowError):
+            pass
+    raise ValueError(f"fill is {fill!r}; expected a value that {dtype} holds exactly")
+
+
+def _is_same(one: Any, other: Any) -> bool:
+    """Compare Python numbers, which unlike NumPy's are compared exactly. NaN is the same as NaN."""
+    if not isinstance(other, (int, float, complex)):
+        return False
+    parts = ((one.real, other.real), (one.imag, other.imag))
+    return all(a == b or (math.isnan(a) and math.isnan(b)) for a, b in parts)
 
 
 def _check_is_list(selections: object) -> None:
     """Refuse one selection in place of a list: to tell the two apart would be a guess."""
     items = selections if isinstance(selections, tuple) else (selections,)
-    if any(isinstance(item, (slice, int, np.integer, EllipsisType)) for item in items):
+    if is_transform(selections) or any(
+        isinstance(item, (slice, int, np.integer, EllipsisType)) for item in items
+    ):
         msg = (
             f"selections is {reprlib.repr(selections)}, which may be taken for one selection; "
             "pass a list of selections, such as [numpy.s_[0:3, 1:2]]"

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import sys
 from dataclasses import dataclass
+from types import EllipsisType
 from typing import Any
 
 import numpy as np
@@ -12,6 +14,7 @@ import pyarrow as pa
 from zarrow.errors import SelectionError
 
 _MAX = np.iinfo(np.int64).max
+_IMMUTABLE = (slice, int, np.integer, EllipsisType)
 
 
 @dataclass(frozen=True)
@@ -25,6 +28,8 @@ class Points:
 def array_item(item: Any, row: int) -> tuple[pa.Array, tuple[int, ...]]:
     """Turn an index array or a mask into a flat Arrow array of int64 or bool, and its shape."""
     values = _to_numpy(item, row)
+    if values.dtype.kind == "b" and values.ndim == 0:
+        raise _refuse(row, "a bool", "a mask of one axis or more")
     if values.dtype.kind == "b":
         return pa.array(values.reshape(-1)), values.shape
     if values.size == 0 and values.dtype.kind == "f" and not hasattr(item, "dtype"):
@@ -35,6 +40,14 @@ def array_item(item: Any, row: int) -> tuple[pa.Array, tuple[int, ...]]:
         raise _refuse(row, f"index {values.max()}", "indices in the range of int64")
     flat = np.array(values, dtype=np.int64, order="C", subok=False).reshape(-1)
     return pa.Array.from_buffers(pa.int64(), flat.size, [None, pa.py_buffer(flat)]), values.shape
+
+
+def coordinates(selection: Any) -> list[np.ndarray[Any, Any]] | None:
+    """Give the columns of an array of coordinates, shape (n, ndim), or None if it is something else."""
+    if isinstance(selection, (list, tuple)) or not hasattr(selection, "__array__"):
+        return None
+    values = np.asarray(selection)
+    return list(values.T) if values.ndim == 2 and values.dtype.kind in "iu" else None
 
 
 def _to_numpy(item: Any, row: int) -> np.ndarray[Any, Any]:
@@ -56,15 +69,30 @@ def _empty(item: pa.Array | pa.ChunkedArray) -> np.ndarray[Any, Any]:
     return np.empty(0, bool if pa.types.is_boolean(item.type) else np.int64)
 
 
+def settled(selection: Any) -> Any:
+    """Give a selection that stays as it is, whatever the caller does to the arrays in it."""
+    items = selection if isinstance(selection, tuple) else (selection,)
+    if all(item is None or isinstance(item, _IMMUTABLE) for item in items):
+        return selection
+    return copy.deepcopy(selection)
+
+
 def _refuse(row: int, got: str, expected: str) -> SelectionError:
     return SelectionError(f"selection {row}: {got}; expected {expected}")
 
 
-def transform_items(selection: Any) -> list[Any] | None:
-    """Give the items of a transform of zarr-indexing, or None if `selection` is something else."""
-    package = sys.modules.get("zarr_indexing")
-    if package is None or not isinstance(selection, package.IndexTransform):
+def is_transform(selection: Any) -> bool:
+    """Whether this is an IndexTransform of zarr-indexing, which is not imported for that."""
+    kind = getattr(sys.modules.get("zarr_indexing"), "IndexTransform", None)
+    return kind is not None and isinstance(selection, kind)
+
+
+def transform_items(
+    selection: Any, shape: tuple[int, ...] = (), row: int = 0, pointwise: bool = False
+) -> list[Any] | None:
+    """Give the items of a transform to an array of `shape`, or None if `selection` is none."""
+    if not is_transform(selection):
         return None
     from zarrow._transforms import items  # noqa: PLC0415 - only where that package is in use
 
-    return items(selection)
+    return items(selection, shape, row, pointwise=pointwise)

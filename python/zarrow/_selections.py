@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from zarrow._zarrow import Selections
 
 _MAX = np.iinfo(np.int64).max
+_MAX_AXES = 64
 _OUT_OF_BOUNDS = ("error", "clip", "fill", "null")
 
 
@@ -165,10 +166,7 @@ def windows(
     >>> zarrow.read_ragged("frame.zarr", stars).to_pylist()
     [[[0, 1, 2], [5, 6, 7], [10, 11, 12]], [[0, 0, 0], [3, 4, 0], [8, 9, 0]]]
     """
-    lengths = (shape,) if isinstance(shape, (int, np.integer)) else tuple(shape)
-    sides = np.array([operator.index(length) for length in lengths], dtype=np.int64)
-    if (sides < 0).any():
-        raise SelectionError(f"windows of shape {tuple(lengths)}; expected lengths of 0 or more")
+    sides = _sides(shape)
     ndim = 1 if _ndim(centers) == 1 else 2
     column = _column(centers, "centers", ndim)
     rows, axes = (*column.shape, 1)[:2]
@@ -178,14 +176,18 @@ def windows(
             "expected a column for each length in shape"
         )
         raise SelectionError(msg)
-    middle = column.values.to_numpy().reshape(rows, -1)
-    if middle.size and (middle.max() > _MAX - sides.max() or middle.min() < sides.max() - _MAX):
+    middle = column.values.to_numpy().reshape(rows, len(sides))
+    before = sides // 2
+    beyond = (middle < before - _MAX - 1) | (middle > _MAX - (sides - before))
+    if beyond.any():
+        row, axis = (int(at) for at in np.argwhere(beyond)[0])
         raise SelectionError(
-            "centers holds values near the ends of int64; expected bounds that fit"
+            f"selection {row}: a window of length {sides[axis]} around {middle[row, axis]} is "
+            "beyond the range of int64; expected a window near the array"
         )
-    starts = middle - sides // 2 if middle.size else middle
+    starts = middle - before
     first = _Column(_wrap(starts), (rows, len(sides)))
-    last = _Column(_wrap(starts + sides if middle.size else middle), first.shape)
+    last = _Column(_wrap(starts + sides), first.shape)
     return _boxes("windows", first, last, None, first.shape, 0, out_of_bounds)
 
 
@@ -273,6 +275,8 @@ def indices(lists: Any, values: Integers | None = None, *, axis: int = 0) -> Sel
         array = lists if isinstance(lists, (pa.Array, pa.ChunkedArray)) else _to_arrow(lists)
         if isinstance(array, pa.ChunkedArray):
             array = array.combine_chunks()
+        if pa.types.is_null(array.type):
+            array = array.cast(pa.large_list(pa.int64()))  # no lists, or null ones alone
         if not _is_list(array.type):
             raise TypeError(f"lists is an Arrow array of {array.type}; expected lists of integers")
         if array.null_count:
@@ -283,6 +287,7 @@ def indices(lists: Any, values: Integers | None = None, *, axis: int = 0) -> Sel
     else:
         offsets = _column(lists, "offsets", 1).values.to_numpy()
         column = _column(values, "values", 1)
+        _check_offsets(offsets, len(column.values))
     return _zarrow._lists(_wrap(offsets), column.values, valid, _check_axis(axis))
 
 
@@ -302,9 +307,37 @@ def _boxes(
     return _zarrow._boxes(kind, first.values, last.values, steps, number, ndim, axis, out_of_bounds)
 
 
+def _sides(shape: int | Sequence[int]) -> np.ndarray[Any, Any]:
+    """Give the lengths of a window as a vector."""
+    try:
+        lengths = (operator.index(shape),)  # type: ignore[arg-type]
+    except TypeError:
+        try:
+            lengths = tuple(operator.index(length) for length in shape)  # type: ignore[union-attr]
+        except TypeError as err:
+            msg = f"shape is {shape!r}; expected an integer, or one for each axis"
+            raise TypeError(msg) from err
+    if not all(0 <= length <= _MAX for length in lengths):
+        raise SelectionError(f"windows of shape {lengths}; expected lengths of 0 to {_MAX}")
+    return np.array(lengths, dtype=np.int64)
+
+
+def _check_offsets(offsets: np.ndarray[Any, Any], count: int) -> None:
+    """Check that the offsets of lists ascend from 0 or more to at most `count` values."""
+    if not len(offsets):
+        raise SelectionError("offsets is empty; expected one more than there are lists")
+    wrong = (offsets[:-1] < 0) | (offsets[:-1] > offsets[1:]) | (offsets[1:] > count)
+    if wrong.any():
+        row = int(np.flatnonzero(wrong)[0])
+        raise SelectionError(
+            f"selection {row}: offsets {offsets[row]} and {offsets[row + 1]}; "
+            f"expected offsets that ascend from 0 or more to at most {count}, the number of values"
+        )
+
+
 def _check_axis(axis: int) -> int:
     number = operator.index(axis)
-    if number < 0:
+    if not 0 <= number < _MAX_AXES:
         raise ValueError(f"axis is {number}; expected 0 or more, counted from the first axis")
     return number
 
@@ -312,6 +345,8 @@ def _check_axis(axis: int) -> int:
 def _chosen(rows: Any, count: int) -> Any:
     """Turn a choice of rows into what indexes a NumPy array, checked."""
     if isinstance(rows, slice):
+        if rows.step is not None and operator.index(rows.step) == 0:
+            raise SelectionError("rows is a slice of step 0; expected a step that is not 0")
         return rows
     chosen = np.asarray(rows.to_numpy() if isinstance(rows, pa.ChunkedArray) else rows)
     if chosen.dtype.kind == "b":
@@ -331,7 +366,9 @@ def _chosen(rows: Any, count: int) -> Any:
 
 
 def _ndim(values: Any) -> int:
-    """Number of axes of one argument, 2 for nested lists."""
+    """Give the number of axes of one argument, 2 for nested lists."""
+    if hasattr(values, "__arrow_c_stream__") and not isinstance(values, pa.ChunkedArray):
+        values = pa.chunked_array(values)  # a Series, of lists perhaps
     if hasattr(values, "ndim"):
         return int(values.ndim)
     if isinstance(values, (list, tuple)):
@@ -474,10 +511,12 @@ def _list_width(values: Any, name: str) -> int:
 
 
 def _wrong_shape(name: str, shape: tuple[int, ...], ndim: int) -> SelectionError:
-    if ndim == 1:
+    if ndim != 1:
+        expected, remedy = "(n, ndim)", "give a row for each box and a column for each axis"
+    elif name in ("starts", "stops", "steps"):
         expected, remedy = "(n,)", "give one number for each range, or use zarrow.boxes"
     else:
-        expected, remedy = "(n, ndim)", "give a row for each box and a column for each axis"
+        expected, remedy = "(n,)", "give one number for each"
     return SelectionError(f"{name} has shape {shape}; expected {expected}: {remedy}")
 
 

@@ -2,9 +2,11 @@
 
 mod batch;
 mod element;
+mod promote;
 mod ragged;
 
 pub use self::batch::read_batch;
 pub(crate) use self::batch::{carry_out, read_columns};
 pub use self::element::ElementType;
+pub(crate) use self::promote::{cast, common_type};
 pub use self::ragged::Ragged;

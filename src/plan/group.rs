@@ -52,11 +52,7 @@ impl Groups {
             return Self::by_counting(asked, grid);
         }
         let pieces = count_pieces(asked, grid)?;
-        if keys / 4 <= pieces as u64 {
-            Self::by_counting(asked, grid)
-        } else {
-            Self::by_sorting(asked, grid, pieces)
-        }
+        if keys / 4 <= pieces as u64 { Self::by_counting(asked, grid) } else { Self::by_sorting(asked, grid, pieces) }
     }
 
     fn by_counting(asked: &Asked<'_>, grid: &Grid) -> Result<Self> {
@@ -127,6 +123,7 @@ fn count_pieces(asked: &Asked<'_>, grid: &Grid) -> Result<usize> {
     let mut keys = Vec::new();
     for row in asked.rows() {
         let here = match asked.selections.form() {
+            _ if asked.selections.is_null(row) => 0,
             BoundForm::Boxes(boxes) => (0..grid.ndim()).fold(1_usize, |pieces, axis| {
                 let (start, stop) = (boxes.start(row, axis), boxes.stop(row, axis));
                 let chunk = grid.chunk_len(axis);

@@ -64,8 +64,10 @@ impl<'a> Tiling<'a> {
             let Some(span) = (starts[row + 1] as usize).checked_sub(starts[row] as usize) else {
                 return Err(broken("rows overlap"));
             };
-            let is_padded = padded.next_if(|&&padded| padded as usize == row).is_some() || selections.is_null(row);
+            let is_null = selections.is_null(row);
+            let is_padded = padded.next_if(|&&padded| padded as usize == row).is_some() || is_null;
             let inside = match selections.form() {
+                _ if is_null => Some(0),
                 BoundForm::Boxes(boxes) => box_elements(boxes, row, plan.ndim(), span),
                 BoundForm::Rows(of) => row_elements(plan, of, row, span),
             };
@@ -209,7 +211,10 @@ fn span(rows: &Rows, axis: &Axis, segment: &Segment, chunk: &ChunkAt, strides: &
     let (source, stride) = match *axis {
         Axis::Steps { axis: of, range } => {
             place(of, segment.position + segment.len - 1)?;
-            (place(of, segment.position)?, if segment.len == 1 { 0 } else { (range.step as isize).checked_mul(strides[of] as isize)? })
+            (
+                place(of, segment.position)?,
+                if segment.len == 1 { 0 } else { (range.step as isize).checked_mul(strides[of] as isize)? },
+            )
         }
         Axis::Points { axes, .. } => {
             let mut source = 0;

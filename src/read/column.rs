@@ -1,19 +1,21 @@
 //! The read of one array: what is done with one of its read chunks.
 
+use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use zarrs::storage::StoreKey;
 
+use super::MissingChunks;
 use super::budget::Reservation;
 use super::fetch::{Fetch, Fetched, Place, READ_GAP};
 use super::scatter::{Claim, PieceScratch, Scatter};
 use super::stats::Counters;
 use super::validity::Validity;
-use super::MissingChunks;
-use crate::chunk::{Array, DirectScratch, Granularity};
+use crate::arrow::{ElementType, cast};
+use crate::chunk::{Array, DirectScratch, Extent, Granularity};
 use crate::error::{Error, ErrorKind, Result};
-use crate::memory::Scratch;
+use crate::memory::{Scratch, reserve_chunk};
 
 /// So many wanted ranges are worth sorting for a read chunk of `len` bytes; with more, all of it is wanted.
 fn ranges_limit(len: usize) -> usize {
@@ -26,6 +28,9 @@ pub(super) struct ColumnRead<'a> {
     scatter: Scatter<'a>,
     missing_chunks: MissingChunks,
     validity: &'a Validity,
+    /// Type of the result's elements, where it is not the array's.
+    cast_to: Option<ElementType>,
+    fill_value: Cow<'a, [u8]>,
     fetch: Fetch<'a>,
     missing: AtomicUsize,
 }
@@ -54,14 +59,18 @@ impl WorkerScratch {
 }
 
 impl<'a> ColumnRead<'a> {
+    /// The read of `array` into an output of elements of type `element`, by `scatter`.
     pub(super) fn new(
         array: &'a Array,
+        element: ElementType,
         scatter: Scatter<'a>,
         missing_chunks: MissingChunks,
         validity: &'a Validity,
     ) -> Self {
         let fetch = Fetch::new(array, scatter.part());
-        Self { array, fetch, scatter, missing_chunks, validity, missing: AtomicUsize::new(0) }
+        let cast_to = (array.element_type() != element).then_some(element);
+        let fill_value = fill_value(array, element);
+        Self { array, fetch, scatter, missing_chunks, validity, cast_to, fill_value, missing: AtomicUsize::new(0) }
     }
 
     /// The next read chunk that nobody has claimed yet.
@@ -102,7 +111,7 @@ impl<'a> ColumnRead<'a> {
 
     /// Does with a read chunk that the store does not hold what the caller asked for.
     fn fill(&self, claim: Claim, key: &StoreKey, pieces: &mut PieceScratch) -> Result<()> {
-        let fill_value = self.array.fill_value();
+        let fill_value = &self.fill_value;
         match self.missing_chunks {
             MissingChunks::Fill => self.scatter.fill(claim, fill_value, pieces, |_| ()),
             MissingChunks::Null => {
@@ -128,7 +137,8 @@ impl<'a> ColumnRead<'a> {
         let len = decoder.decoded_len();
         let granularity = decoder.granularity();
         let mut claim = claim;
-        if granularity == Granularity::Stored
+        if self.cast_to.is_none()
+            && granularity == Granularity::Stored
             && len > READ_GAP
             && place.known_len().is_some_and(|known| known == len as u64)
         {
@@ -139,7 +149,10 @@ impl<'a> ColumnRead<'a> {
         }
         let WorkerScratch { encoded, direct, pieces, .. } = scratch;
         let mut wanted = None;
-        if granularity == Granularity::Blocks && !self.scatter.is_one_run_of(&claim, len, pieces)? {
+        if self.cast_to.is_none()
+            && granularity == Granularity::Blocks
+            && !self.scatter.is_one_run_of(&claim, len, pieces)?
+        {
             wanted = self.scatter.wanted(&claim, 0, ranges_limit(len), pieces)?.map(std::mem::take);
         }
         let fetched = self.fetch.fetch(place, key, wanted.as_deref(), encoded, counters)?;
@@ -160,6 +173,16 @@ impl<'a> ColumnRead<'a> {
     ) -> Result<()> {
         let decoder = self.array.decoder();
         let len = decoder.decoded_len();
+        if let Some(to) = self.cast_to {
+            let out = decoder.decode(encoded, None, scratch)?;
+            counters.decoded(out.decompressed);
+            let from = self.array.element_type();
+            let mut values = reserve_chunk(len / from.size() * to.size())?;
+            values.resize(len / from.size() * to.size(), 0);
+            cast(from, to, &out.bytes, &mut values);
+            let whole = [Extent { source: 0..values.len(), at: 0 }];
+            return self.scatter.copy(claim, &values, &whole, 0, pieces);
+        }
         let whole = |run: &Range<usize>| *run == (0..len);
         let left = self.scatter.write_run(claim, pieces, whole, |_, target| {
             counters.decoded(len);
@@ -236,4 +259,14 @@ impl<'a> ColumnRead<'a> {
         }
         Ok((self.scatter, missing))
     }
+}
+
+/// The bytes of an array's fill value as an element of another type.
+pub(super) fn fill_value(array: &Array, element: ElementType) -> Cow<'_, [u8]> {
+    if array.element_type() == element {
+        return Cow::Borrowed(array.fill_value());
+    }
+    let mut bytes = vec![0; element.size()];
+    cast(array.element_type(), element, array.fill_value(), &mut bytes);
+    Cow::Owned(bytes)
 }

@@ -1,5 +1,6 @@
 //! The workers: each claims read chunks, one after the other, and fetches, decodes and scatters them.
 
+use std::borrow::Cow;
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -7,7 +8,7 @@ use std::sync::{Mutex, PoisonError};
 use arrow_buffer::NullBuffer;
 
 use super::budget::Budget;
-use super::column::{ColumnRead, WorkerScratch};
+use super::column::{ColumnRead, WorkerScratch, fill_value};
 use super::padding::pad;
 use super::scatter::{finish, scatters};
 use super::stats::Counters;
@@ -29,9 +30,10 @@ thread_local! {
 
 /// One output, and what fills it.
 pub(crate) struct Column<'a> {
-    /// As many as the plan has parts, all of the type `element`.
+    /// As many as the plan has parts.
     pub(crate) arrays: Vec<&'a Array>,
     pub(crate) plan: &'a Plan,
+    /// Type of the output's elements, which holds all values of the arrays exactly.
     pub(crate) element: ElementType,
 }
 
@@ -60,8 +62,9 @@ pub(crate) fn execute(columns: &[Column<'_>], options: &ReadOptions, stats: &mut
         })?;
         let mut output = Output::new(len)?;
         let validity = Validity::new(column.plan.layout().elements());
-        pad(column.plan, output.as_mut_slice(), item, &validity, |source| {
-            options.fill.as_deref().unwrap_or_else(|| column.arrays[source].fill_value())
+        pad(column.plan, output.as_mut_slice(), item, &validity, |source| match &options.fill {
+            Some(fill) => Cow::Borrowed(&**fill),
+            None => fill_value(column.arrays[source], column.element),
         });
         outputs.push(output);
         validities.push(validity);
@@ -74,7 +77,7 @@ pub(crate) fn execute(columns: &[Column<'_>], options: &ReadOptions, stats: &mut
         let tiling = Tiling::check(column.plan)?;
         let scatters = scatters(tiling, output.as_mut_slice(), zeroed, column.element.size(), &strides)?;
         for (&array, scatter) in column.arrays.iter().zip(scatters) {
-            reads.push(ColumnRead::new(array, scatter, options.missing_chunks, validity));
+            reads.push(ColumnRead::new(array, column.element, scatter, options.missing_chunks, validity));
         }
         last_of_column.push(reads.len());
     }

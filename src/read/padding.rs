@@ -1,5 +1,7 @@
 //! Elements of rows that lie beyond their array, and those of null rows: written before anything is read.
 
+use std::borrow::Cow;
+
 use super::run::{Run, for_each_run};
 use super::scatter::fill_run;
 use super::validity::Validity;
@@ -14,7 +16,7 @@ pub(super) fn pad<'f>(
     output: &mut [u8],
     item: usize,
     validity: &Validity,
-    fill_value: impl Fn(usize) -> &'f [u8],
+    fill_value: impl Fn(usize) -> Cow<'f, [u8]>,
 ) {
     let selections = plan.selections();
     let starts = plan.layout().row_starts();
@@ -31,7 +33,7 @@ pub(super) fn pad<'f>(
             validity.clear(of.clone());
             set_inside(plan, row, of.start, validity);
         } else {
-            fill_run(bytes, fill_value(selections.shapes().source(row)));
+            fill_run(bytes, &fill_value(selections.shapes().source(row)));
         }
     }
     if let (Some(nulls), 0) = (selections.nulls(), selections.levels()) {

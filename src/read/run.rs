@@ -69,8 +69,7 @@ impl Run {
 
     /// Bytes from the first to one past the last that the walk touches in the target.
     pub(super) fn target_span(&self, walk: &[Step]) -> usize {
-        walk.iter()
-            .fold(self.len, |end, step| end.saturating_add(step.target_stride.saturating_mul(step.len - 1)))
+        walk.iter().fold(self.len, |end, step| end.saturating_add(step.target_stride.saturating_mul(step.len - 1)))
     }
 
     /// Bytes that the walk copies.

@@ -489,7 +489,8 @@ unsafe fn copy_strided<const N: usize>(source: *const u8, target: *mut u8, run: 
         for i in 0..inner.len {
             // SAFETY: each of these is a step of the walk, which the caller guarantees to be in bounds.
             unsafe {
-                let value = source.add(from).offset(i as isize * inner.source_stride).cast::<[u8; N]>().read_unaligned();
+                let value =
+                    source.add(from).offset(i as isize * inner.source_stride).cast::<[u8; N]>().read_unaligned();
                 target.add(to + i * inner.target_stride).cast::<[u8; N]>().write_unaligned(value);
             }
         }

@@ -5,16 +5,22 @@
 #![deny(unsafe_code)]
 
 use std::num::NonZeroU64;
+use std::sync::Arc;
+
+use arrow_buffer::{BooleanBuffer, NullBuffer};
 
 use super::*;
-use crate::plan::Plan;
 use crate::plan::grid::Grid;
-use crate::selection::{Item, Selections};
+use crate::plan::{Layout, Plan};
+use crate::selection::{Indexing, Indices, Item, Mask, OutOfBounds, Selections, Shapes};
 
 const ITEMS: [usize; 5] = [1, 2, 4, 8, 16];
 
-/// What lies between the extents of decoded bytes, where no copy may look.
+/// What lies where no copy may look, and in an output whose memory was used before.
 const JUNK: u8 = 0xee;
+
+/// A coordinate of an element that no array holds.
+const BEYOND: i64 = i64::MIN;
 
 /// `SplitMix64`.
 struct Bits(u64);
@@ -32,6 +38,11 @@ impl Bits {
         self.next() % bound
     }
 
+    /// A number in `low..=high`.
+    fn between(&mut self, low: i64, high: i64) -> i64 {
+        low + self.below((high - low + 1) as u64) as i64
+    }
+
     fn pick<T: Copy>(&mut self, choices: &[T]) -> T {
         choices[self.below(choices.len() as u64) as usize]
     }
@@ -41,7 +52,7 @@ impl Bits {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum How {
     Whole,
-    /// Up to the last wanted byte, unless that is beyond so many parts of eight of the read chunk.
+    /// Up to the last wanted byte, unless that is beyond so many eighths of the read chunk.
     Prefix(usize),
     /// The wanted bytes in blocks of `block`, those no more than `gap` bytes apart together.
     Ranges {
@@ -69,104 +80,26 @@ const WAYS: [How; 9] = [
     How::Fill,
 ];
 
-/// An array, its read chunks, and one box for each row.
+/// An array and its read chunks.
 #[derive(Debug, Clone)]
-struct Case {
+struct Source {
     shape: Vec<u64>,
     chunk: Vec<u64>,
     in_shard: Vec<u64>,
-    item: usize,
     /// The stored order of axes, outermost first.
     order: Vec<usize>,
-    /// Bounds on the leading axes; the others are whole.
-    rows: Vec<Vec<[u64; 2]>>,
-    /// Ask by items in place of boxes; the first axis is dropped where all rows take one index of it.
-    by_items: bool,
-    fill: Vec<u8>,
-    /// One way for all read chunks, or one for each by chance.
-    how: Option<How>,
-    /// Whether the output holds junk at first, as one does whose memory was used before.
-    stale: bool,
 }
 
-impl Case {
-    /// An array in C order whose read chunks are served in every way.
-    fn new(shape: &[u64], chunk: &[u64], item: usize, rows: &[Vec<[u64; 2]>]) -> Self {
-        Self {
-            shape: shape.to_vec(),
-            chunk: chunk.to_vec(),
-            in_shard: vec![1; shape.len()],
-            item,
-            order: (0..shape.len()).collect(),
-            rows: rows.to_vec(),
-            by_items: false,
-            fill: (1..=item as u8).collect(),
-            how: None,
-            stale: false,
-        }
+impl Source {
+    /// In C order, without shards.
+    fn new(shape: &[u64], chunk: &[u64]) -> Self {
+        let (order, in_shard) = ((0..shape.len()).collect(), vec![1; shape.len()]);
+        Self { shape: shape.to_vec(), chunk: chunk.to_vec(), in_shard, order }
     }
 
-    fn random(bits: &mut Bits) -> Self {
-        let ndim = bits.below(4) as usize;
-        let longest = if cfg!(miri) { [0, 40, 9, 5] } else { [0, 300, 24, 9] }[ndim];
-        let item = bits.pick(&ITEMS);
-        let shape: Vec<u64> = (0..ndim).map(|_| bits.below(longest + 1)).collect();
-        let mut chunk: Vec<u64> = shape.iter().map(|len| 1 + bits.below(len + 2)).collect();
-        let mut order: Vec<usize> = (0..ndim).collect();
-        let axes = if ndim == 0 { 0 } else { 1 + bits.below(ndim as u64) as usize };
-        let by_items = ndim == 0 || bits.below(3) == 0;
-        match bits.below(5) {
-            0 => order.reverse(),
-            1 if ndim > 1 => order.swap(0, ndim - 1),
-            // Read chunks that hold the other axes whole, which have a path of their own.
-            2 | 3 if ndim > 1 => {
-                for (chunk, &len) in chunk.iter_mut().zip(&shape).skip(1) {
-                    *chunk = len.max(1);
-                }
-            }
-            _ => {}
-        }
-        let mut rows: Vec<Vec<[u64; 2]>> = Vec::new();
-        for _ in 0..bits.below(if cfg!(miri) { 6 } else { 12 }) {
-            let bound = |bits: &mut Bits, len: u64| {
-                let (a, b) = (bits.below(len + 1), bits.below(len + 1));
-                [a.min(b), a.max(b)]
-            };
-            let row = match rows.last() {
-                Some(last) if bits.below(4) == 0 => last.clone(),
-                _ => shape.iter().take(axes).map(|&len| bound(bits, len)).collect(),
-            };
-            rows.push(row);
-        }
-        let fill = match bits.below(3) {
-            0 => vec![0; item],
-            1 => vec![7; item],
-            _ => (0..item).map(|_| bits.next() as u8).collect(),
-        };
-        let in_shard = (0..ndim).map(|_| 1 + bits.below(2)).collect();
-        let how = (bits.below(4) == 0).then(|| bits.pick(&WAYS));
-        Self { shape, chunk, in_shard, item, order, rows, by_items, fill, how, stale: bits.below(2) == 0 }
-    }
-
-    fn selections(&self) -> Selections {
-        if self.by_items {
-            let dropped = self.rows.iter().all(|row| row.first().is_some_and(|[start, stop]| stop - start == 1));
-            let item = |axis: usize, [start, stop]: [u64; 2]| match axis {
-                0 if dropped => Item::Index(start as i64),
-                _ => Item::from(start as i64..stop as i64),
-            };
-            let row = |row: &Vec<[u64; 2]>| row.iter().enumerate().map(|(axis, &b)| item(axis, b)).collect::<Vec<_>>();
-            return Selections::items(self.rows.iter().map(row));
-        }
-        let column = |at: usize| self.rows.iter().flatten().map(|bounds| bounds[at] as i64).collect::<Vec<_>>();
-        let axes = self.rows.first().map_or(1, Vec::len);
-        Selections::boxes(axes, column(0), column(1)).unwrap()
-    }
-
-    fn plan(&self) -> Plan {
+    fn grid(&self) -> Grid {
         let nonzero = |lengths: &[u64]| lengths.iter().map(|&len| NonZeroU64::new(len).unwrap()).collect::<Vec<_>>();
-        let grid = Grid::new(&self.shape, &nonzero(&self.chunk), &nonzero(&self.in_shard)).unwrap();
-        Plan::new(self.selections().bind(&self.shape).unwrap(), vec![grid], Some(self.item)).unwrap()
+        Grid::new(&self.shape, &nonzero(&self.chunk), &nonzero(&self.in_shard)).unwrap()
     }
 
     /// Strides of a read chunk, in elements.
@@ -179,55 +112,107 @@ impl Case {
         }
         strides
     }
+}
 
-    fn chunk_len(&self) -> usize {
-        self.chunk.iter().product::<u64>() as usize * self.item
-    }
+/// The elements that a row has, by their coordinates in its array.
+#[derive(Debug, Clone, Default)]
+struct Row {
+    elements: usize,
+    /// One per axis and element; [`BEYOND`] on the first axis where the array does not hold the element.
+    coordinates: Vec<i64>,
+}
 
-    /// Writes the element at `at` to `to`; never all zero.
-    fn element(&self, at: impl Iterator<Item = u64>, to: &mut [u8]) {
-        let place = at.fold(1_u64, |place, at| place.wrapping_mul(1_000_003).wrapping_add(at));
-        let bits = Bits(place).next() | 0x0101_0101_0101_0101;
-        let bytes = bits.to_ne_bytes();
-        let (low, high) = to.split_at_mut(self.item.min(8));
-        low.copy_from_slice(&bytes[..low.len()]);
-        high.copy_from_slice(&bits.swap_bytes().rotate_left(9).to_ne_bytes()[..high.len()]);
-    }
-
-    /// The decoded bytes of the read chunk `key`, with what lies beyond the edge of the array.
-    fn decoded(&self, plan: &Plan, key: u64) -> Vec<u8> {
-        let mut origin = Vec::new();
-        plan.parts()[0].grid().chunk_indices(key, &mut origin);
-        origin.iter_mut().zip(&self.chunk).for_each(|(index, chunk)| *index *= chunk);
-        let strides = self.strides();
-        let mut bytes = vec![0; self.chunk_len()];
-        for_each(&self.chunk.iter().map(|&len| [0, len]).collect::<Vec<_>>(), |local| {
-            let to = local.iter().zip(&strides).map(|(at, stride)| *at as usize * stride).sum::<usize>() * self.item;
-            self.element(origin.iter().zip(local).map(|(origin, at)| origin + at), &mut bytes[to..to + self.item]);
+impl Row {
+    /// All combinations of the indices of each axis, in C order. Those beyond `shape` are elements all the same.
+    fn product(shape: &[u64], axes: &[Vec<i64>]) -> Self {
+        let mut row = Self::default();
+        let bounds: Vec<[u64; 2]> = axes.iter().map(|indices| [0, indices.len() as u64]).collect();
+        for_each(&bounds, |at| {
+            let indices = at.iter().zip(axes).map(|(&at, indices)| indices[at as usize]);
+            let from = row.coordinates.len();
+            row.coordinates.extend(indices);
+            row.elements += 1;
+            let beyond = row.coordinates[from..].iter().zip(shape).any(|(at, &len)| !(0..len as i64).contains(at));
+            if beyond {
+                row.coordinates[from] = BEYOND;
+            }
         });
-        bytes
+        row
+    }
+}
+
+/// Arrays, and what is selected of them.
+#[derive(Debug, Clone)]
+struct Case {
+    sources: Vec<Source>,
+    /// The array of each row, where there are several.
+    of_row: Option<Vec<u32>>,
+    selections: Selections,
+    rows: Vec<Row>,
+    item: usize,
+    fill: Vec<u8>,
+    /// One way for all read chunks, or one for each by chance.
+    how: Option<How>,
+    /// Whether the output holds junk at first, as one does whose memory was used before.
+    stale: bool,
+}
+
+impl Case {
+    fn new(source: Source, item: usize, selections: Selections, rows: Vec<Row>) -> Self {
+        let fill = (1..=item as u8).collect();
+        Self { sources: vec![source], of_row: None, selections, rows, item, fill, how: None, stale: false }
     }
 
-    fn how(&self, key: u64) -> How {
-        self.how.unwrap_or_else(|| Bits(key ^ self.item as u64).pick(&WAYS))
+    /// Boxes on the leading axes; the others are whole.
+    fn boxes(source: Source, item: usize, boxes: &[&[[i64; 2]]]) -> Self {
+        let column = |at: usize| boxes.iter().copied().flatten().map(|bounds| bounds[at]).collect::<Vec<_>>();
+        let selections = Selections::boxes(boxes[0].len(), column(0), column(1)).unwrap();
+        let rows = boxes.iter().map(|bounds| {
+            let bounded = bounds.iter().map(|&[start, stop]| (start..stop).collect());
+            let whole = source.shape[bounds.len()..].iter().map(|&len| (0..len as i64).collect());
+            Row::product(&source.shape, &bounded.chain(whole).collect::<Vec<_>>())
+        });
+        let rows = rows.collect();
+        Self::new(source, item, selections, rows)
     }
 
-    /// What the scatter must write.
-    fn gathered(&self, plan: &Plan) -> Vec<u8> {
-        let mut bytes = Vec::new();
-        for row in &self.rows {
-            let whole = self.shape[row.len()..].iter().map(|&len| [0, len]);
-            for_each(&row.iter().copied().chain(whole).collect::<Vec<_>>(), |at| {
-                let key = at.iter().zip(&self.chunk).enumerate();
-                let key = key.map(|(axis, (at, chunk))| plan.parts()[0].grid().key_part(axis, at / chunk)).sum();
-                bytes.extend_from_slice(&self.fill);
-                if self.how(key) != How::Fill {
-                    let to = bytes.len() - self.item;
-                    self.element(at.iter().copied(), &mut bytes[to..]);
-                }
-            });
-        }
-        bytes
+    /// Ranges of the first axis with steps; the other axes are whole.
+    fn steps(source: Source, item: usize, ranges: &[[i64; 3]]) -> Self {
+        let column = |at: usize| ranges.iter().map(|range| range[at]).collect::<Vec<_>>();
+        let selections = Selections::ranges(column(0), column(1)).unwrap().with_steps(column(2)).unwrap();
+        let rows = ranges.iter().map(|&[start, stop, step]| {
+            let whole = source.shape[1..].iter().map(|&len| (0..len as i64).collect());
+            Row::product(&source.shape, &[progression(start, stop, step)].into_iter().chain(whole).collect::<Vec<_>>())
+        });
+        let rows = rows.collect();
+        Self::new(source, item, selections, rows)
+    }
+
+    /// As [`steps`](Self::steps), as items of which the first axis alone is named.
+    fn indices(source: Source, item: usize, lists: &[&[i64]]) -> Self {
+        let values: Vec<i64> = lists.iter().copied().flatten().copied().collect();
+        let mut offsets = vec![0];
+        offsets.extend(lists.iter().scan(0, |end, list| {
+            *end += list.len() as i64;
+            Some(*end)
+        }));
+        let rows = lists.iter().map(|list| {
+            let whole = source.shape[1..].iter().map(|&len| (0..len as i64).collect());
+            Row::product(&source.shape, &[list.to_vec()].into_iter().chain(whole).collect::<Vec<_>>())
+        });
+        let rows = rows.collect();
+        Self::new(source, item, Selections::indices(offsets, values).unwrap(), rows)
+    }
+
+    fn plan(&self) -> Plan {
+        let shapes = self.sources.iter().map(|source| source.shape.clone()).collect();
+        let shapes = Shapes::new(shapes, self.of_row.as_deref().map(Arc::from)).unwrap();
+        let grids = self.sources.iter().map(Source::grid).collect();
+        Plan::new(self.selections.bind_to(&shapes).unwrap(), grids, Some(self.item)).unwrap()
+    }
+
+    fn strides(&self) -> Vec<Vec<usize>> {
+        self.sources.iter().map(Source::strides).collect()
     }
 
     /// The output before anything is written.
@@ -235,59 +220,124 @@ impl Case {
         vec![if self.stale { JUNK } else { 0 }; plan.layout().elements() * self.item]
     }
 
-    fn scatter<'a>(&self, plan: &'a Plan, output: &'a mut [u8], strides: &'a [usize]) -> Result<Scatter<'a>> {
-        Ok(scatters(Tiling::check(plan)?, output, !self.stale, self.item, &[strides])?.remove(0))
+    fn scatters<'a>(
+        &self,
+        plan: &'a Plan,
+        output: &'a mut [u8],
+        strides: &'a [Vec<usize>],
+    ) -> Result<Vec<Scatter<'a>>> {
+        let strides: Vec<&[usize]> = strides.iter().map(Vec::as_slice).collect();
+        scatters(Tiling::check(plan)?, output, !self.stale, self.item, &strides)
     }
 
-    /// Does with one claim what a worker does, in the way that is the read chunk's.
-    fn serve(&self, scatter: &Scatter<'_>, claim: Claim, scratch: &mut PieceScratch) -> Result<()> {
+    /// Writes the element of an array at `at` to `to`; never all zero, nor junk.
+    fn element(&self, source: usize, at: impl Iterator<Item = u64>, to: &mut [u8]) {
+        let place = at.fold(source as u64, |place, at| place.wrapping_mul(1_000_003).wrapping_add(at + 1));
+        let bits = Bits(place).next() | 0x0101_0101_0101_0101;
+        let bytes = bits.to_ne_bytes();
+        let (low, high) = to.split_at_mut(self.item.min(8));
+        low.copy_from_slice(&bytes[..low.len()]);
+        high.copy_from_slice(&bits.swap_bytes().rotate_left(9).to_ne_bytes()[..high.len()]);
+    }
+
+    fn chunk_len(&self, source: usize) -> usize {
+        self.sources[source].chunk.iter().product::<u64>() as usize * self.item
+    }
+
+    /// The decoded bytes of a read chunk, with what lies beyond the edge of the array.
+    fn decoded(&self, number: usize, key: u64) -> Vec<u8> {
+        let source = &self.sources[number];
+        let mut origin = Vec::new();
+        source.grid().chunk_indices(key, &mut origin);
+        origin.iter_mut().zip(&source.chunk).for_each(|(index, chunk)| *index *= chunk);
+        let strides = source.strides();
+        let mut bytes = vec![0; self.chunk_len(number)];
+        for_each(&source.chunk.iter().map(|&len| [0, len]).collect::<Vec<_>>(), |local| {
+            let to = local.iter().zip(&strides).map(|(at, stride)| *at as usize * stride).sum::<usize>() * self.item;
+            let at = origin.iter().zip(local).map(|(origin, at)| origin + at);
+            self.element(number, at, &mut bytes[to..to + self.item]);
+        });
+        bytes
+    }
+
+    fn how(&self, source: usize, key: u64) -> How {
+        self.how.unwrap_or_else(|| Bits(key ^ (self.item << 20 | source << 10) as u64).pick(&WAYS))
+    }
+
+    /// What the scatters must leave in the output, and how many of its elements they fill.
+    fn gathered(&self) -> (Vec<u8>, usize) {
+        let mut bytes = Vec::new();
+        let mut filled = 0;
+        let grids: Vec<Grid> = self.sources.iter().map(Source::grid).collect();
+        for (number, row) in self.rows.iter().enumerate() {
+            let source = self.of_row.as_ref().map_or(0, |of_row| of_row[number] as usize);
+            let chunk = &self.sources[source].chunk;
+            for element in 0..row.elements {
+                let at = &row.coordinates[element * chunk.len()..(element + 1) * chunk.len()];
+                let to = bytes.len();
+                if at.first() == Some(&BEYOND) {
+                    bytes.resize(to + self.item, if self.stale { JUNK } else { 0 });
+                    continue;
+                }
+                let key = at.iter().zip(chunk).enumerate();
+                let key = key.map(|(axis, (&at, chunk))| grids[source].key_part(axis, at as u64 / chunk)).sum();
+                bytes.extend_from_slice(&self.fill);
+                if self.how(source, key) == How::Fill {
+                    filled += 1;
+                } else {
+                    self.element(source, at.iter().map(|&at| at as u64), &mut bytes[to..]);
+                }
+            }
+        }
+        (bytes, filled)
+    }
+
+    /// Does with one claim what a worker does, in the way that is the read chunk's. Gives the number of filled elements.
+    fn serve(&self, source: usize, scatter: &Scatter<'_>, claim: Claim, scratch: &mut PieceScratch) -> Result<usize> {
         let key = scatter.part().groups().chunks()[claim.chunk()];
-        let bytes = self.decoded(scatter.tiling.plan(), key);
+        let bytes = self.decoded(source, key);
         let len = bytes.len();
         let whole = [Extent { source: 0..len, at: 0 }];
-        match self.how(key) {
-            How::Whole => scatter.copy(claim, &bytes, &whole, 0, scratch),
-            How::Fill => scatter.fill(claim, &self.fill, scratch, |_| ()),
+        let mut filled = 0;
+        match self.how(source, key) {
+            How::Whole => scatter.copy(claim, &bytes, &whole, 0, scratch)?,
+            How::Fill => scatter.fill(claim, &self.fill, scratch, |elements| filled += elements.len())?,
             How::Prefix(eighths) => {
                 let limit = len / 8 * eighths;
                 match scatter.wanted_end(&claim, limit, scratch)? {
-                    None => scatter.copy(claim, &bytes, &whole, 0, scratch),
+                    None => scatter.copy(claim, &bytes, &whole, 0, scratch)?,
                     Some(end) => {
                         assert!(end <= limit);
-                        scatter.copy(claim, &bytes[..end], &[Extent { source: 0..end, at: 0 }], 0, scratch)
+                        scatter.copy(claim, &bytes[..end], &[Extent { source: 0..end, at: 0 }], 0, scratch)?;
                     }
                 }
             }
             How::Ranges { gap, block, limit } => {
-                let Some(wanted) = scatter.wanted(&claim, gap, limit, scratch)?.map(|wanted| wanted.clone()) else {
-                    return scatter.copy(claim, &bytes, &whole, 0, scratch);
-                };
-                assert!(wanted.windows(2).all(|pair| pair[0].end + gap < pair[1].start), "{wanted:?}");
-                let end = wanted.last().map_or(0, |range| range.end);
-                assert_eq!(scatter.wanted_end(&claim, len, scratch)?, Some(end));
-                let mut blocks: Vec<Range<usize>> = wanted
-                    .iter()
-                    .map(|range| range.start / block * block..range.end.next_multiple_of(block).min(len))
-                    .collect();
-                merge(&mut blocks, 0);
-                let mut some = vec![JUNK; 3];
-                let mut extents = Vec::new();
-                for source in blocks {
-                    extents.push(Extent { source: source.clone(), at: some.len() });
-                    some.extend_from_slice(&bytes[source]);
-                    some.push(JUNK);
+                match scatter.wanted(&claim, gap, limit, scratch)?.map(|wanted| wanted.clone()) {
+                    None => scatter.copy(claim, &bytes, &whole, 0, scratch)?,
+                    Some(wanted) => {
+                        assert!(wanted.windows(2).all(|pair| pair[0].end + gap < pair[1].start), "{wanted:?}");
+                        let end = wanted.last().map_or(0, |range| range.end);
+                        assert_eq!(scatter.wanted_end(&claim, len, scratch)?, Some(end));
+                        let (some, extents) = in_blocks(&bytes, &wanted, block);
+                        scatter.copy(claim, &some, &extents, gap, scratch)?;
+                    }
                 }
-                scatter.copy(claim, &some, &extents, gap, scratch)
             }
             How::Run | How::Declined => {
-                let accept = |_: &Range<usize>| self.how(key) == How::Run;
-                let left = scatter.write_run(claim, scratch, accept, |source, target| {
-                    target.copy_from_slice(&bytes[source]);
+                let is_all = scatter.is_one_run_of(&claim, len, scratch)?;
+                let accept = |run: &Range<usize>| {
+                    assert_eq!(*run == (0..len), is_all);
+                    self.how(source, key) == How::Run
+                };
+                let left = scatter.write_run(claim, scratch, accept, |run, target| {
+                    target.copy_from_slice(&bytes[run]);
                     Ok(())
                 })?;
-                left.map_or(Ok(()), |claim| scatter.copy(claim, &bytes, &whole, 0, scratch))
+                left.map_or(Ok(()), |claim| scatter.copy(claim, &bytes, &whole, 0, scratch))?;
             }
         }
+        Ok(filled)
     }
 
     /// Scatters on `threads` threads and compares.
@@ -295,11 +345,16 @@ impl Case {
         let plan = self.plan();
         let strides = self.strides();
         let mut output = self.output(&plan);
-        let scatter = self.scatter(&plan, &mut output, &strides).unwrap();
+        let scatters = self.scatters(&plan, &mut output, &strides).unwrap_or_else(|error| panic!("{error}\n{self:?}"));
+        let filled = AtomicUsize::new(0);
         let work = || {
             let mut scratch = PieceScratch::default();
-            while let Some(claim) = scatter.claim() {
-                self.serve(&scatter, claim, &mut scratch).unwrap_or_else(|error| panic!("{error}\n{self:?}"));
+            for (source, scatter) in scatters.iter().enumerate() {
+                while let Some(claim) = scatter.claim() {
+                    let served = self.serve(source, scatter, claim, &mut scratch);
+                    let served = served.unwrap_or_else(|error| panic!("{error}\n{self:?}"));
+                    filled.fetch_add(served, Ordering::Relaxed);
+                }
             }
         };
         std::thread::scope(|scope| {
@@ -307,9 +362,37 @@ impl Case {
             work();
             others.into_iter().for_each(|other| other.join().unwrap());
         });
-        finish(vec![scatter]).unwrap_or_else(|error| panic!("{error}\n{self:?}"));
-        assert!(output == self.gathered(&plan), "{self:?}\n{output:?}");
+        finish(scatters).unwrap_or_else(|error| panic!("{error}\n{self:?}"));
+        let (expected, expected_filled) = self.gathered();
+        assert!(output == expected, "{self:?}\n{output:?}\n{expected:?}");
+        assert_eq!(filled.into_inner(), expected_filled, "{self:?}");
     }
+}
+
+/// The bytes of `wanted`, widened to blocks, with junk around them.
+fn in_blocks(bytes: &[u8], wanted: &[Range<usize>], block: usize) -> (Vec<u8>, Vec<Extent>) {
+    let widen = |range: &Range<usize>| range.start / block * block..range.end.next_multiple_of(block).min(bytes.len());
+    let mut blocks: Vec<Range<usize>> = wanted.iter().map(widen).collect();
+    merge(&mut blocks, 0);
+    let mut some = vec![JUNK; 3];
+    let mut extents = Vec::new();
+    for source in blocks {
+        extents.push(Extent { source: source.clone(), at: some.len() });
+        some.extend_from_slice(&bytes[source]);
+        some.push(JUNK);
+    }
+    (some, extents)
+}
+
+/// The indices from `start` to before `stop`.
+fn progression(start: i64, stop: i64, step: i64) -> Vec<i64> {
+    let mut indices = Vec::new();
+    let mut at = start;
+    while (step > 0 && at < stop) || (step < 0 && at > stop) {
+        indices.push(at);
+        at += step;
+    }
+    indices
 }
 
 /// Calls `visit` with all coordinates of a box, in C order.
@@ -333,26 +416,250 @@ fn assert_internal<T>(outcome: Result<T>) {
     assert_eq!(outcome.err().map(|error| error.kind()), Some(ErrorKind::Internal));
 }
 
+// ------------------------------------------------------------------------------------------------------- random cases
+
+/// Arrays of one rank, up to three.
+fn random_sources(bits: &mut Bits) -> Vec<Source> {
+    let ndim = bits.below(4) as usize;
+    let longest = if cfg!(miri) { [0, 40, 9, 5] } else { [0, 200, 20, 8] }[ndim];
+    let kind = bits.below(5);
+    let count = bits.pick(&[1, 1, 2, 3]);
+    let source = |bits: &mut Bits| {
+        let shape: Vec<u64> = (0..ndim).map(|_| bits.below(longest + 1)).collect();
+        let chunk: Vec<u64> = shape.iter().map(|len| 1 + bits.below(len + 2)).collect();
+        let mut source = Source::new(&shape, &chunk);
+        source.in_shard = (0..ndim).map(|_| 1 + bits.below(2)).collect();
+        match kind {
+            0 => source.order.reverse(),
+            1 if ndim > 1 => source.order.swap(0, ndim - 1),
+            // Read chunks that hold the other axes whole, which have a path of their own.
+            2 | 3 => source.chunk.iter_mut().zip(&shape).skip(1).for_each(|(chunk, &len)| *chunk = len.max(1)),
+            _ => {}
+        }
+        source
+    };
+    let mut sources: Vec<Source> = (0..count).map(|_| source(bits)).collect();
+    if bits.below(2) == 0 {
+        let shape = sources[0].shape.clone();
+        sources.iter_mut().for_each(|source| source.shape.clone_from(&shape));
+    }
+    sources
+}
+
+fn random_case(bits: &mut Bits) -> Case {
+    let sources = random_sources(bits);
+    let rows = bits.below(if cfg!(miri) { 6 } else { 12 }) as usize;
+    let of_row: Vec<u32> = (0..rows).map(|_| bits.below(sources.len() as u64) as u32).collect();
+    let shapes: Vec<&[u64]> = of_row.iter().map(|&source| &sources[source as usize].shape[..]).collect();
+    let (selections, rows) = match bits.below(8) {
+        _ if sources[0].shape.is_empty() => {
+            let all = Row { elements: 1, coordinates: Vec::new() };
+            (Selections::items(vec![[]; rows]), vec![all; rows])
+        }
+        0..3 => random_boxes(bits, &shapes, sources[0].shape.len()),
+        3 => random_steps(bits, &shapes, sources[0].shape.len()),
+        4 => random_lists(bits, &shapes, sources[0].shape.len()),
+        5 => random_points(bits, &shapes, sources[0].shape.len()),
+        _ => random_items(bits, &shapes, sources[0].shape.len()),
+    };
+    let item = bits.pick(&ITEMS);
+    let fill = match bits.below(3) {
+        0 => vec![0; item],
+        1 => vec![7; item],
+        _ => (0..item).map(|_| bits.next() as u8).collect(),
+    };
+    let of_row = (sources.len() > 1).then_some(of_row);
+    let how = (bits.below(4) == 0).then(|| bits.pick(&WAYS));
+    Case { sources, of_row, selections, rows, item, fill, how, stale: bits.below(2) == 0 }
+}
+
+/// Some axes that follow each other.
+fn random_axes(bits: &mut Bits, ndim: usize) -> Range<usize> {
+    let first = if bits.below(2) == 0 { 0 } else { bits.below(ndim as u64) as usize };
+    first..first + 1 + bits.below((ndim - first) as u64) as usize
+}
+
+/// Boxes, that may reach beyond their array where they are filled, and of which some may be null.
+fn random_boxes(bits: &mut Bits, shapes: &[&[u64]], ndim: usize) -> (Selections, Vec<Row>) {
+    let axes = random_axes(bits, ndim);
+    let margin = bits.pick(&[0, 0, 3]);
+    let (mut starts, mut stops, mut rows) = (Vec::new(), Vec::new(), Vec::new());
+    let nulls: Vec<bool> = shapes.iter().map(|_| bits.below(5) == 0).collect();
+    let nulls = (bits.below(3) == 0).then_some(nulls);
+    for (row, shape) in shapes.iter().enumerate() {
+        let mut indices: Vec<Vec<i64>> = shape.iter().map(|&len| (0..len as i64).collect()).collect();
+        for axis in axes.clone() {
+            let len = shape[axis] as i64;
+            let (a, b) = (bits.between(-margin, len + margin), bits.between(-margin, len + margin));
+            starts.push(a.min(b));
+            stops.push(a.max(b));
+            indices[axis] = (a.min(b)..a.max(b)).collect();
+        }
+        let is_null = nulls.as_ref().is_some_and(|nulls| nulls[row]);
+        rows.push(if is_null { Row::default() } else { Row::product(shape, &indices) });
+    }
+    let nulls = nulls.map(|nulls| nulls.iter().map(|is_null| !is_null).collect::<NullBuffer>());
+    let selections = Selections::boxes(axes.len(), starts, stops).unwrap().with_first_axis(axes.start);
+    let policy = if margin == 0 { OutOfBounds::Error } else { OutOfBounds::Fill };
+    (selections.with_out_of_bounds(policy).with_nulls(nulls).unwrap(), rows)
+}
+
+fn random_steps(bits: &mut Bits, shapes: &[&[u64]], ndim: usize) -> (Selections, Vec<Row>) {
+    let axes = random_axes(bits, ndim);
+    let (mut starts, mut stops, mut steps, mut rows) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    for shape in shapes {
+        let mut indices: Vec<Vec<i64>> = shape.iter().map(|&len| (0..len as i64).collect()).collect();
+        for axis in axes.clone() {
+            let len = shape[axis] as i64;
+            let step = bits.pick(&[1, 1, 2, 3, 7, -1, -2, -5]);
+            // Downwards from one index to before another: both are one lower.
+            let shift = if step > 0 { 0 } else { -1 };
+            let (a, b) = (bits.between(0, len) + shift, bits.between(0, len) + shift);
+            let (start, stop) = if step > 0 { (a.min(b), a.max(b)) } else { (a.max(b), a.min(b)) };
+            starts.push(start);
+            stops.push(stop);
+            steps.push(step);
+            indices[axis] = progression(start, stop, step);
+        }
+        rows.push(Row::product(shape, &indices));
+    }
+    let selections = Selections::boxes(axes.len(), starts, stops).unwrap().with_first_axis(axes.start);
+    (selections.with_steps(steps).unwrap(), rows)
+}
+
+/// Any indices of an axis, some in runs.
+fn random_indices(bits: &mut Bits, len: u64) -> Vec<i64> {
+    let mut indices: Vec<i64> = Vec::new();
+    for _ in 0..if len == 0 { 0 } else { bits.below(7) } {
+        let next = indices.last().map(|last| last + 1).filter(|&next| next < len as i64 && bits.below(2) == 0);
+        indices.push(next.unwrap_or_else(|| bits.below(len) as i64));
+    }
+    indices
+}
+
+fn random_lists(bits: &mut Bits, shapes: &[&[u64]], ndim: usize) -> (Selections, Vec<Row>) {
+    let axis = bits.below(ndim as u64) as usize;
+    let (mut offsets, mut values, mut rows) = (vec![0], Vec::new(), Vec::new());
+    for shape in shapes {
+        let mut indices: Vec<Vec<i64>> = shape.iter().map(|&len| (0..len as i64).collect()).collect();
+        indices[axis] = random_indices(bits, shape[axis]);
+        values.extend(indices[axis].iter().map(|&at| if bits.below(4) == 0 { at - shape[axis] as i64 } else { at }));
+        offsets.push(values.len() as i64);
+        rows.push(Row::product(shape, &indices));
+    }
+    (Selections::indices(offsets, values).unwrap().with_first_axis(axis), rows)
+}
+
+/// Points in the leading axes; the others are whole.
+fn random_points(bits: &mut Bits, shapes: &[&[u64]], ndim: usize) -> (Selections, Vec<Row>) {
+    let axes = 1 + bits.below(ndim as u64) as usize;
+    let (mut items, mut rows) = (Vec::new(), Vec::new());
+    for shape in shapes {
+        let some = shape[..axes].iter().all(|&len| len > 0);
+        let points = if some { bits.below(7) as usize } else { 0 };
+        let mut coordinates: Vec<Vec<i64>> = vec![Vec::new(); axes];
+        for point in 0..points {
+            // Some points are neighbours along the last of their axes.
+            let follow =
+                point > 0 && bits.below(2) == 0 && coordinates[axes - 1][point - 1] + 1 < shape[axes - 1] as i64;
+            for axis in 0..axes {
+                let next = if follow {
+                    coordinates[axis][point - 1] + i64::from(axis == axes - 1)
+                } else {
+                    bits.below(shape[axis]) as i64
+                };
+                coordinates[axis].push(next);
+            }
+        }
+        let mut row = Row::default();
+        for point in 0..points {
+            let fixed = coordinates.iter().map(|values| vec![values[point]]);
+            let whole = shape[axes..].iter().map(|&len| (0..len as i64).collect());
+            let one = Row::product(shape, &fixed.chain(whole).collect::<Vec<_>>());
+            row.elements += one.elements;
+            row.coordinates.extend(one.coordinates);
+        }
+        rows.push(row);
+        items.push(coordinates.into_iter().map(|values| Item::from(Indices::new(values))).collect::<Vec<_>>());
+    }
+    (Selections::items(items).with_indexing(Indexing::Pointwise), rows)
+}
+
+/// Integers, slices with and without steps, index arrays and masks, one for each axis.
+fn random_items(bits: &mut Bits, shapes: &[&[u64]], ndim: usize) -> (Selections, Vec<Row>) {
+    let simple = bits.below(2) == 0;
+    // All rows drop the same axes.
+    let dropped: Vec<bool> =
+        (0..ndim).map(|axis| bits.below(3) == 0 && shapes.iter().all(|shape| shape[axis] > 0)).collect();
+    let (mut items, mut rows) = (Vec::new(), Vec::new());
+    for shape in shapes {
+        let mut row = Vec::new();
+        let mut indices = Vec::new();
+        for axis in 0..ndim {
+            let (item, of) = match bits.below(4) {
+                _ if dropped[axis] => {
+                    let at = bits.below(shape[axis]) as i64;
+                    (Item::Index(at), vec![at])
+                }
+                0 if !simple => {
+                    let of = random_indices(bits, shape[axis]);
+                    (Indices::new(of.clone()).into(), of)
+                }
+                1 if !simple => {
+                    let mask: Vec<bool> = (0..shape[axis]).map(|_| bits.below(2) == 0).collect();
+                    let of = (0..shape[axis] as i64).filter(|&at| mask[at as usize]).collect();
+                    (Mask::new(BooleanBuffer::from(mask)).into(), of)
+                }
+                _ => random_slice(bits, shape[axis] as i64, simple),
+            };
+            row.push(item);
+            indices.push(of);
+        }
+        items.push(row);
+        rows.push(Row::product(shape, &indices));
+    }
+    (Selections::items(items), rows)
+}
+
+fn random_slice(bits: &mut Bits, len: i64, simple: bool) -> (Item, Vec<i64>) {
+    let step = if simple { 1 } else { bits.pick(&[1, 2, 3, -1, -2, -7]) };
+    if step > 0 {
+        let (start, stop) = (bits.between(0, len), bits.between(0, len));
+        return (Item::Slice { start: Some(start), stop: Some(stop), step }, progression(start, stop, step));
+    }
+    let start = if len == 0 { None } else { Some(bits.between(0, len - 1)) };
+    let stop = if len == 0 || bits.below(2) == 0 { None } else { Some(bits.between(0, len - 1)) };
+    let of = progression(start.unwrap_or(len - 1), stop.unwrap_or(-1), step);
+    (Item::Slice { start, stop, step }, of)
+}
+
 #[test]
 fn random_scatters_equal_a_gather() {
     let mut bits = Bits(20);
-    for _ in 0..if cfg!(miri) { 50 } else { 3000 } {
-        let case = Case::random(&mut bits);
+    for _ in 0..if cfg!(miri) { 60 } else { 6000 } {
+        let case = random_case(&mut bits);
         case.check(1 + bits.below(3) as usize);
     }
 }
 
+// -------------------------------------------------------------------------------------------------------- chosen cases
+
 /// Short copies are made of two blocks that may overlap, of a size for each range of lengths.
 #[test]
 fn runs_of_every_length() {
-    let row = |len: u64| vec![[(len * 7) % 13, (len * 7) % 13 + len]];
     let ends = [0, 1, 2, 3, 7, 8, 9, 15, 16, 17, 31, 32, 33, 63, 64, 65, 127, 128, 129];
     let lengths = (0..=300).filter(|len| !cfg!(miri) || ends.contains(len));
-    let rows: Vec<_> = lengths.map(row).collect();
-    for by_items in [false, true] {
-        for how in [How::Whole, How::Ranges { gap: 0, block: 1, limit: usize::MAX }] {
-            Case { by_items, how: Some(how), ..Case::new(&[320], &[200], 1, &rows) }.check(2);
-        }
+    let mut ranges: Vec<[i64; 3]> = lengths.map(|len| [(len * 7) % 13, (len * 7) % 13 + len, 1]).collect();
+    let source = Source::new(&[320], &[200]);
+    for how in [How::Whole, How::Ranges { gap: 0, block: 1, limit: usize::MAX }] {
+        let how = Some(how);
+        Case { how, ..Case::steps(source.clone(), 1, &ranges) }.check(2);
+    }
+    // With one step that is not 1, the ranges have the general path.
+    ranges.push([3, 90, 4]);
+    for how in [How::Whole, How::Ranges { gap: 0, block: 1, limit: usize::MAX }] {
+        let how = Some(how);
+        Case { how, ..Case::steps(source.clone(), 1, &ranges) }.check(2);
     }
 }
 
@@ -361,12 +668,17 @@ fn runs_of_every_length() {
 fn thin_columns_of_every_size() {
     for item in ITEMS {
         for width in [1, 2, 3] {
-            let rows = [vec![[0, 9], [4, 4 + width]], vec![[5, 6], [0, width]], vec![[2, 12], [11 - width, 11]]];
-            let case = Case::new(&[12, 11], &[5, 11], item, &rows);
+            let boxes: [&[[i64; 2]]; 3] =
+                [&[[0, 9], [4, 4 + width]], &[[5, 6], [0, width]], &[[2, 12], [11 - width, 11]]];
             for order in [vec![0, 1], vec![1, 0]] {
-                Case { order, how: Some(How::Whole), ..case.clone() }.check(2);
+                let source = Source { order, ..Source::new(&[12, 11], &[5, 11]) };
+                Case { how: Some(How::Whole), ..Case::boxes(source, item, &boxes) }.check(2);
             }
         }
+        // Backwards, too.
+        let source = Source::new(&[40, 1], &[16, 1]);
+        let case = Case::steps(source, item, &[[39, -1, -1], [38, 2, -3], [0, 40, 5], [7, 7, 1]]);
+        Case { how: Some(How::Whole), ..case }.check(2);
     }
 }
 
@@ -374,42 +686,69 @@ fn thin_columns_of_every_size() {
 fn each_way_on_each_rank() {
     for (at, how) in WAYS.into_iter().enumerate() {
         for item in if cfg!(miri) { vec![ITEMS[at % ITEMS.len()]] } else { ITEMS.to_vec() } {
-            let how = Some(how);
+            let check = |case: Case| Case { how: Some(how), ..case }.check(3);
             // Rows that overlap, are equal, are empty, and cross the edge of a read chunk and of a shard.
-            let rows = [[3, 17], [0, 30], [3, 17], [9, 9], [29, 30], [30, 30], [11, 13]].map(|row| vec![row]);
-            Case { how, in_shard: vec![2], ..Case::new(&[30], &[6], item, &rows) }.check(3);
-            Case { how, ..Case::new(&[30, 2], &[7, 2], item, &rows) }.check(3);
-            let rows = [[[0, 7], [2, 9]], [[6, 7], [0, 10]], [[2, 2], [3, 4]], [[1, 6], [4, 5]]].map(Vec::from);
-            Case { how, order: vec![1, 0], ..Case::new(&[7, 10], &[3, 4], item, &rows) }.check(3);
-            let rows = [[[0, 4], [0, 5], [0, 3]], [[1, 3], [2, 3], [1, 2]], [[0, 4], [5, 5], [0, 1]]].map(Vec::from);
-            let case = Case { how, ..Case::new(&[4, 5, 3], &[2, 2, 3], item, &rows) };
+            let line = Source { in_shard: vec![2], ..Source::new(&[30], &[6]) };
+            let rows: [&[[i64; 2]]; 7] =
+                [&[[3, 17]], &[[0, 30]], &[[3, 17]], &[[9, 9]], &[[29, 30]], &[[30, 30]], &[[11, 13]]];
+            check(Case::boxes(line.clone(), item, &rows));
+            check(Case::boxes(Source::new(&[30, 2], &[7, 2]), item, &rows));
+            check(Case::steps(line.clone(), item, &[[3, 17, 1], [29, -1, -1], [0, 30, 7], [13, 1, -2]]));
+            check(Case::indices(line, item, &[&[5, 6, 7, 5, 29, 0], &[], &[12, 13, 14, 15, 16]]));
+            let table = Source { order: vec![1, 0], ..Source::new(&[7, 10], &[3, 4]) };
+            check(Case::boxes(
+                table,
+                item,
+                &[&[[0, 7], [2, 9]], &[[6, 7], [0, 10]], &[[2, 2], [3, 4]], &[[1, 6], [4, 5]]],
+            ));
             for order in [[0, 1, 2], [2, 1, 0], [1, 2, 0]] {
-                Case { order: order.to_vec(), ..case.clone() }.check(3);
+                let block = Source { order: order.to_vec(), ..Source::new(&[4, 5, 3], &[2, 2, 3]) };
+                check(Case::boxes(
+                    block,
+                    item,
+                    &[&[[0, 4], [0, 5], [0, 3]], &[[1, 3], [2, 3], [1, 2]], &[[0, 4], [5, 5], [0, 1]]],
+                ));
             }
-            // No axis at all; one element of each row.
-            Case { how, by_items: true, ..Case::new(&[], &[], item, &[vec![], vec![]]) }.check(2);
-            let rows = [vec![[4, 5], [1, 3]], vec![[0, 1], [0, 10]]];
-            Case { how, by_items: true, ..Case::new(&[7, 10], &[3, 4], item, &rows) }.check(2);
+            // No axis at all.
+            let all = Row { elements: 1, coordinates: Vec::new() };
+            check(Case::new(Source::new(&[], &[]), item, Selections::items([[], []]), vec![all.clone(), all]));
         }
     }
 }
 
-/// Many threads write to neighbouring bytes: each read chunk gives every row one element of its own.
+/// Threads write to neighbouring bytes: each read chunk gives every row one element.
 #[test]
 fn neighbours_from_many_threads() {
-    let rows = vec![vec![[0, 24]]; if cfg!(miri) { 6 } else { 60 }];
+    let rows: Vec<&[[i64; 2]]> = vec![&[[0, 24]]; if cfg!(miri) { 4 } else { 60 }];
     for item in ITEMS {
-        Case { how: Some(How::Whole), ..Case::new(&[24], &[1], item, &rows) }.check(4);
+        Case { how: Some(How::Whole), ..Case::boxes(Source::new(&[24], &[1]), item, &rows) }.check(4);
     }
 }
 
 /// Few rows of an array of very many read chunks, which the plan sorts instead of counting.
 #[test]
 fn few_pieces_of_a_huge_array() {
-    let far = 1 << 40;
-    let rows = [[far - 9, far], [0, 3], [far / 2, far / 2 + 8], [far - 9, far], [5, 5]].map(|row| vec![row]);
-    Case::new(&[far], &[4], 2, &rows).check(2);
-    Case { in_shard: vec![1 << 20, 2], ..Case::new(&[far, 3], &[4, 2], 8, &rows) }.check(2);
+    let far = 1_i64 << 40;
+    let rows: [&[[i64; 2]]; 5] =
+        [&[[far - 9, far]], &[[0, 3]], &[[far / 2, far / 2 + 8]], &[[far - 9, far]], &[[5, 5]]];
+    Case::boxes(Source::new(&[1 << 40], &[4]), 2, &rows).check(2);
+    let in_shard = vec![1 << 20, 2];
+    Case::boxes(Source { in_shard, ..Source::new(&[1 << 40, 3], &[4, 2]) }, 8, &rows).check(2);
+}
+
+// --------------------------------------------------------------------------------------------------------------- misuse
+
+/// One case for each path of a copy. Of each, the first read chunk is needed up to its last byte.
+fn paths() -> Vec<Case> {
+    let lines: [&[[i64; 2]]; 3] = [&[[3, 9]], &[[8, 8]], &[[4, 20]]];
+    let source = Source::new(&[20, 2], &[10, 2]);
+    let transposed = Source { order: vec![1, 0], ..source.clone() };
+    vec![
+        Case::boxes(source.clone(), 4, &lines),
+        Case::boxes(transposed, 4, &lines),
+        Case::boxes(source.clone(), 4, &[&[[3, 9], [1, 2]], &[[4, 20], [0, 2]]]),
+        Case::steps(source, 4, &[[19, 3, -1], [9, 2, -3]]),
+    ]
 }
 
 #[test]
@@ -417,46 +756,39 @@ fn plans_that_do_not_tile_are_refused() {
     for case in paths() {
         let plan = case.plan();
         let strides = case.strides();
-        let rows = |rows: &[[u64; 2]]| rows.iter().map(|&row| vec![row]).collect::<Vec<_>>();
-        for other in [&[[3, 8], [8, 9], [4, 20]][..], &[[3, 9]], &[[0, 1], [0, 1], [0, 1], [0, 1]], &[]] {
+        for other in [&[3, 8, 9, 20][..], &[3, 9], &[0, 1, 2, 3, 4], &[0]] {
             let mut broken = plan.clone();
-            *broken.layout_mut() = Case { rows: rows(other), ..case.clone() }.plan().layout().clone();
+            let ranges = Selections::rows(other.to_vec()).unwrap();
+            *broken.layout_mut() = Layout::new(&ranges.bind(&[20]).unwrap()).unwrap();
             let mut output = case.output(&broken);
-            assert_internal(case.scatter(&broken, &mut output, &strides));
+            assert_internal(case.scatters(&broken, &mut output, &strides));
         }
     }
 }
 
 #[test]
 fn each_claim_is_given_out_once() {
-    let case = Case::new(&[60], &[1], 1, &[vec![[0, 60]]]);
-    let plan = case.plan();
-    let (mut output, strides) = (case.output(&plan), case.strides());
-    let scatter = case.scatter(&plan, &mut output, &strides).unwrap();
+    let case = Case::boxes(Source::new(&[60], &[1]), 1, &[&[[0, 60]]]);
+    let (plan, strides) = (case.plan(), case.strides());
+    let mut output = case.output(&plan);
+    let scatters = case.scatters(&plan, &mut output, &strides).unwrap();
     let claims = std::sync::Mutex::new(Vec::new());
-    std::thread::scope(|scope| {
-        for _ in 0..4 {
-            scope.spawn(|| {
-                while let Some(claim) = scatter.claim() {
-                    claims.lock().unwrap().push(claim.chunk());
-                }
-                assert!(scatter.claim().is_none());
-            });
+    let work = || {
+        while let Some(claim) = scatters[0].claim() {
+            claims.lock().unwrap().push(claim.chunk());
         }
+        assert!(scatters[0].claim().is_none());
+    };
+    std::thread::scope(|scope| {
+        let others: Vec<_> = (0..3).map(|_| scope.spawn(work)).collect();
+        work();
+        others.into_iter().for_each(|other| other.join().unwrap());
     });
     let mut claims = claims.into_inner().unwrap();
     claims.sort_unstable();
     assert_eq!(claims, (0..60).collect::<Vec<_>>());
     // Claims that nobody carried out are missed.
-    assert_internal(finish(vec![scatter]));
-}
-
-/// One case for each path of a copy.
-fn paths() -> [Case; 3] {
-    let rows = [vec![[3, 9]], vec![[8, 8]], vec![[4, 20]]];
-    let lines = Case::new(&[20, 2], &[10, 2], 4, &rows);
-    let rows = [vec![[3, 9], [1, 2]], vec![[4, 20], [0, 2]]];
-    [lines.clone(), Case { order: vec![1, 0], ..lines }, Case::new(&[20, 2], &[10, 2], 4, &rows)]
+    assert_internal(finish(scatters));
 }
 
 #[test]
@@ -464,18 +796,19 @@ fn claims_on_another_output_are_refused() {
     for case in paths() {
         let (plan, strides) = (case.plan(), case.strides());
         let (mut mine, mut other) = (case.output(&plan), case.output(&plan));
+        let bytes = vec![1; case.chunk_len(0)];
+        let whole = [Extent { source: 0..bytes.len(), at: 0 }];
+        let mut scratch = PieceScratch::default();
         {
-            let scatter = case.scatter(&plan, &mut mine, &strides).unwrap();
-            let other = case.scatter(&plan, &mut other, &strides).unwrap();
-            let bytes = vec![1; case.chunk_len()];
-            let whole = [Extent { source: 0..bytes.len(), at: 0 }];
-            let mut scratch = PieceScratch::default();
+            let scatter = &case.scatters(&plan, &mut mine, &strides).unwrap()[0];
+            let other = &case.scatters(&plan, &mut other, &strides).unwrap()[0];
             let claim = || Claim { chunk: 0, scatter: other.id };
             assert_internal(scatter.copy(claim(), &bytes, &whole, 0, &mut scratch));
             assert_internal(scatter.copy(claim(), &bytes, &[], 0, &mut scratch));
             assert_internal(scatter.fill(claim(), &case.fill, &mut scratch, |_| ()));
             assert_internal(scatter.wanted(&claim(), 0, 9, &mut scratch).map(|_| ()));
             assert_internal(scatter.wanted_end(&claim(), 9, &mut scratch));
+            assert_internal(scatter.is_one_run_of(&claim(), 9, &mut scratch));
             let never = |_: Range<usize>, _: &mut [u8]| panic!("a write to another output");
             assert_internal(scatter.write_run(claim(), &mut scratch, |_| true, never));
             // Its own output still takes the claim.
@@ -486,6 +819,25 @@ fn claims_on_another_output_are_refused() {
     }
 }
 
+/// The scatters of one output share it, but not their claims.
+#[test]
+fn claims_on_another_array_are_refused() {
+    let mut case = Case::boxes(Source::new(&[9], &[4]), 2, &[&[[0, 9]], &[[0, 9]]]);
+    case.sources.push(Source::new(&[9], &[9]));
+    case.of_row = Some(vec![0, 1]);
+    case.check(2);
+    let (plan, strides) = (case.plan(), case.strides());
+    let mut output = case.output(&plan);
+    let scatters = case.scatters(&plan, &mut output, &strides).unwrap();
+    let bytes = [1; 18];
+    let whole = [Extent { source: 0..18, at: 0 }];
+    let mut scratch = PieceScratch::default();
+    let claim = scatters[1].claim().unwrap();
+    assert_internal(scatters[0].copy(claim, &bytes, &whole, 0, &mut scratch));
+    assert_internal(finish(scatters));
+    assert_eq!(output, [0; 36]);
+}
+
 #[test]
 fn outputs_that_do_not_fit_are_refused() {
     for case in paths() {
@@ -493,15 +845,15 @@ fn outputs_that_do_not_fit_are_refused() {
         let mut output = case.output(&plan);
         let len = output.len();
         for wrong in [0, 1, len - 1, len + 1, 2 * len] {
-            assert_internal(case.scatter(&plan, &mut vec![0; wrong], &strides));
+            assert_internal(case.scatters(&plan, &mut vec![0; wrong], &strides));
         }
         for item in [0, 1, 2, 8, usize::MAX] {
-            assert_internal(Case { item, ..case.clone() }.scatter(&plan, &mut output, &strides));
+            assert_internal(Case { item, ..case.clone() }.scatters(&plan, &mut output, &strides));
         }
-        for strides in [&strides[..1], &[], &[1, 1, 1]] {
-            assert_internal(case.scatter(&plan, &mut output, strides));
+        for strides in [vec![], vec![vec![2]], vec![vec![]], vec![vec![1; 3]], vec![vec![2, 1]; 2]] {
+            assert_internal(case.scatters(&plan, &mut output, &strides));
         }
-        case.scatter(&plan, &mut output, &strides).unwrap();
+        case.scatters(&plan, &mut output, &strides).unwrap();
     }
 }
 
@@ -509,24 +861,22 @@ fn outputs_that_do_not_fit_are_refused() {
 fn copy_first(case: &Case, decoded: &[u8], extents: &[Extent]) -> (Result<()>, Vec<u8>) {
     let (plan, strides) = (case.plan(), case.strides());
     let mut output = case.output(&plan);
-    let scatter = case.scatter(&plan, &mut output, &strides).unwrap();
-    let claim = scatter.claim().unwrap();
-    let outcome = scatter.copy(claim, decoded, extents, 0, &mut PieceScratch::default());
+    let scatters = case.scatters(&plan, &mut output, &strides).unwrap();
+    let claim = scatters[0].claim().unwrap();
+    let outcome = scatters[0].copy(claim, decoded, extents, 0, &mut PieceScratch::default());
     // The second read chunk is still to come.
-    assert_internal(finish(vec![scatter]));
+    assert_internal(finish(scatters));
     (outcome, output)
 }
 
 #[test]
 fn decoded_bytes_that_are_too_few_are_refused() {
     for case in paths() {
-        let plan = case.plan();
-        let bytes = case.decoded(&plan, plan.parts()[0].groups().chunks()[0]);
+        let bytes = case.decoded(0, case.plan().parts()[0].groups().chunks()[0]);
         let len = bytes.len();
         let whole = [Extent { source: 0..len, at: 0 }];
         let (outcome, written) = copy_first(&case, &bytes, &whole);
         outcome.unwrap();
-        // Where the last wanted byte is, the copy itself tells: all of the read chunk is needed in these cases.
         for short in (0..len).filter(|short| !cfg!(miri) || [0, 31, len - 1].contains(short)) {
             let extent = Extent { source: 0..short, at: 0 };
             assert_internal(copy_first(&case, &bytes[..short], std::slice::from_ref(&extent)).0);
@@ -559,18 +909,19 @@ fn decoded_bytes_that_are_too_few_are_refused() {
 fn strides_that_lie_are_refused() {
     for case in paths() {
         let plan = case.plan();
-        let bytes = vec![1; case.chunk_len()];
+        let bytes = vec![1; case.chunk_len(0)];
         let whole = [Extent { source: 0..bytes.len(), at: 0 }];
-        for strides in [[3, 1], [2, 100], [1 << 40, 1], [1, 1 << 40], [1 << 40, 1 << 40], [1 << 62, 1]] {
+        let copied = |strides: [usize; 2]| {
+            let strides = [strides.to_vec()];
             let mut output = case.output(&plan);
-            let scatter = case.scatter(&plan, &mut output, &strides).unwrap();
-            let copied = scatter.copy(scatter.claim().unwrap(), &bytes, &whole, 0, &mut PieceScratch::default());
-            assert_internal(copied);
+            let scatter = &case.scatters(&plan, &mut output, &strides).unwrap()[0];
+            scatter.copy(scatter.claim().unwrap(), &bytes, &whole, 0, &mut PieceScratch::default())
+        };
+        for strides in [[3, 1], [2, 100], [1 << 40, 1], [1, 1 << 40], [1 << 40, 1 << 40]] {
+            assert_internal(copied(strides));
         }
         for strides in [[0, 0], [1, 1]] {
-            let mut output = case.output(&plan);
-            let scatter = case.scatter(&plan, &mut output, &strides).unwrap();
-            scatter.copy(scatter.claim().unwrap(), &bytes, &whole, 0, &mut PieceScratch::default()).unwrap();
+            copied(strides).unwrap();
         }
     }
 }
@@ -580,7 +931,7 @@ fn fill_values_of_another_size_are_refused() {
     for case in paths() {
         let (plan, strides) = (case.plan(), case.strides());
         let mut output = case.output(&plan);
-        let scatter = case.scatter(&plan, &mut output, &strides).unwrap();
+        let scatter = &case.scatters(&plan, &mut output, &strides).unwrap()[0];
         for value in [&[][..], &[1], &[1; 8]] {
             let claim = Claim { chunk: 0, scatter: scatter.id };
             assert_internal(scatter.fill(claim, value, &mut PieceScratch::default(), |_| ()));
@@ -591,10 +942,11 @@ fn fill_values_of_another_size_are_refused() {
 
 #[test]
 fn a_direct_write_gets_its_run_and_no_more() {
-    let case = Case::new(&[20], &[10], 2, &[vec![[3, 9]], vec![[12, 20]]]);
+    let case = Case::boxes(Source::new(&[20], &[10]), 2, &[&[[3, 9]], &[[12, 20]]]);
     let (plan, strides) = (case.plan(), case.strides());
     let mut output = case.output(&plan);
-    let scatter = case.scatter(&plan, &mut output, &strides).unwrap();
+    let scatters = case.scatters(&plan, &mut output, &strides).unwrap();
+    let scatter = &scatters[0];
     let mut scratch = PieceScratch::default();
     let succeeds = |run: Range<usize>, target: &mut [u8]| {
         assert_eq!((run, target.len()), (6..18, 12));
@@ -610,6 +962,6 @@ fn a_direct_write_gets_its_run_and_no_more() {
     let second = scatter.write_run(scatter.claim().unwrap(), &mut scratch, |_| true, fails);
     assert_eq!(second.err().unwrap().kind(), ErrorKind::Decode);
     // What failed does not count as written.
-    assert_internal(finish(vec![scatter]));
+    assert_internal(finish(scatters));
     assert_eq!(output, [&[5; 12][..], &[6], &[0; 15]].concat());
 }

@@ -269,7 +269,8 @@ pub(super) fn check_levels(kept: usize, levels: &mut Option<(usize, usize)>, row
         .remedy("Write i:i+1 in the place of an integer i to keep its axis."))
 }
 
-/// Spreads the items of one selection over the axes: Ellipses become whole axes, and so do axes that are not named.
+/// Spreads the items of one selection over the axes: an Ellipsis becomes whole axes, unless it stands for none, and axes
+/// that are not named do.
 pub(super) fn expand<'a>(shape: &[u64], items: &'a [Item]) -> Result<impl Iterator<Item = &'a Item>> {
     let ellipses = items.iter().filter(|item| matches!(item, Item::Ellipsis)).count();
     let named: usize = items.iter().filter_map(Item::axes).sum();
@@ -282,7 +283,7 @@ pub(super) fn expand<'a>(shape: &[u64], items: &'a [Item]) -> Result<impl Iterat
     }
     let whole = shape.len() - named;
     let spread = move |item: &'a Item| match item {
-        Item::Ellipsis => std::iter::repeat_n(&Item::FULL, whole),
+        Item::Ellipsis if whole > 0 => std::iter::repeat_n(&Item::FULL, whole),
         _ => std::iter::repeat_n(item, 1),
     };
     let trailing = if ellipses == 0 { whole } else { 0 };
@@ -292,7 +293,8 @@ pub(super) fn expand<'a>(shape: &[u64], items: &'a [Item]) -> Result<impl Iterat
 /// Appends the bounds of one selection and returns the mask of the axes that it keeps.
 fn push_row(shape: &[u64], items: &[Item], starts: &mut Vec<i64>, stops: &mut Vec<i64>) -> Result<u64> {
     let mut mask = 0;
-    for (axis, (item, &len)) in expand(shape, items)?.zip(shape).enumerate() {
+    let named = expand(shape, items)?.filter(|item| !matches!(item, Item::Ellipsis));
+    for (axis, (item, &len)) in named.zip(shape).enumerate() {
         let (start, stop) = match *item {
             Item::Index(index) => {
                 let at = resolve_index(index, axis, len as i64)?;

@@ -165,12 +165,17 @@ impl Selections {
     /// [`ErrorKind::Selection`] if the offsets do not ascend or reach beyond the values, or there are none.
     pub fn indices(offsets: impl Into<ScalarBuffer<i64>>, values: impl Into<ScalarBuffer<i64>>) -> Result<Self> {
         let (offsets, values) = (offsets.into(), values.into());
-        let sound = offsets.first().is_some_and(|&first| first >= 0)
-            && offsets.windows(2).all(|pair| pair[0] <= pair[1])
-            && offsets.last().is_some_and(|&last| last as u64 <= values.len() as u64);
-        if !sound {
-            return Err(Error::new(ErrorKind::Selection, "offsets that do not fit the indices")
-                .expected(format!("offsets that ascend from 0 or more to at most {}", values.len())));
+        if offsets.is_empty() {
+            return Err(Error::new(ErrorKind::Selection, "no offsets").expected("one more than there are lists"));
+        }
+        let fits = |pair: &[i64]| 0 <= pair[0] && pair[0] <= pair[1] && pair[1] as u64 <= values.len() as u64;
+        if let Some(row) = offsets.windows(2).position(|pair| !fits(pair)) {
+            return Err(Error::new(ErrorKind::Selection, format!("offsets {} and {}", offsets[row], offsets[row + 1]))
+                .at_selection(row)
+                .expected(format!(
+                    "offsets that ascend from 0 or more to at most {}, the number of indices",
+                    values.len()
+                )));
         }
         Ok(Self::new(offsets.len() - 1, Form::Lists { axis: 0, offsets, values }))
     }
@@ -317,7 +322,8 @@ impl Selections {
                 (BoundForm::Rows(rows::Rows::from_lists(shapes, *axis, offsets, values, nulls)?), None)
             }
             Form::Items { items, offsets } => {
-                let simple = |item: &Item| matches!(item, Item::Index(_) | Item::Slice { step: 1, .. } | Item::Ellipsis);
+                let simple =
+                    |item: &Item| matches!(item, Item::Index(_) | Item::Slice { step: 1, .. } | Item::Ellipsis);
                 if items.iter().all(simple) {
                     (BoundForm::Boxes(boxes::Boxes::from_items(shapes, items, offsets, nulls)?), None)
                 } else {

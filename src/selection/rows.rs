@@ -44,10 +44,20 @@ impl Axis {
 
 /// What an item asks, with indices in bounds.
 enum Part {
-    Steps { axis: usize, range: Progression, kept: bool },
+    Steps {
+        axis: usize,
+        range: Progression,
+        kept: bool,
+    },
     NewAxis,
+    /// An Ellipsis that stands for no axis.
+    Nothing,
     /// One coordinate list per axis of the array, of points that have `shape` in the result.
-    Points { axes: Vec<usize>, coordinates: Vec<Vec<i64>>, shape: Vec<usize> },
+    Points {
+        axes: Vec<usize>,
+        coordinates: Vec<Vec<i64>>,
+        shape: Vec<usize>,
+    },
 }
 
 impl Rows {
@@ -113,13 +123,8 @@ impl Rows {
                 if let Some(at) = axis.checked_sub(first).filter(|&at| at < axes) {
                     let at = row * axes + at;
                     let (start, stop, step) = (starts[at], stops[at], steps[at]);
-                    // Going backwards, a range may end before the first element.
-                    let (low, high) = if step > 0 { (start, stop) } else { (stop.saturating_add(1), start.saturating_add(1)) };
-                    let outside = low < 0 || high > len;
-                    if low > high || (outside && policy == OutOfBounds::Error) {
-                        return Err(out_of_bounds(start, stop, axis, len, policy).at_selection(row));
-                    }
-                    range = clipped(low, high, step, len);
+                    check_range(start, stop, step, axis, len, policy).map_err(|error| error.at_selection(row))?;
+                    range = clipped(start, stop, step, len);
                 }
                 rows.extents.push(range.len);
                 rows.axes.push(Axis::Steps { axis, range });
@@ -200,6 +205,7 @@ impl Rows {
         for part in parts {
             match part {
                 Part::NewAxis => self.extents.push(1),
+                Part::Nothing => {}
                 Part::Steps { axis, range, kept } => {
                     self.axes.push(Axis::Steps { axis, range });
                     if kept {
@@ -255,24 +261,46 @@ impl Rows {
     }
 }
 
-/// The indices `low..high` by `step`, counted from the low end or, for a negative step, from the high end, that lie in
-/// `0..len`.
-fn clipped(low: i64, high: i64, step: i64, len: i64) -> Progression {
-    let distance = step.unsigned_abs();
-    // The first index in bounds, as many whole steps from the start as are outside.
-    let skip = |outside: i64| if outside > 0 { (outside as u64).div_ceil(distance).saturating_mul(distance) } else { 0 };
-    let (start, count) = if step > 0 {
-        let start = low.saturating_add_unsigned(skip(low.saturating_neg()));
-        (start, high.min(len).saturating_sub(start))
+/// Checks a range with a step: that it does not run away from its stop, nor beyond the array if that is an error.
+fn check_range(start: i64, stop: i64, step: i64, axis: usize, len: i64, policy: OutOfBounds) -> Result<()> {
+    if step > 0 {
+        if start > stop || (policy == OutOfBounds::Error && (start < 0 || stop > len)) {
+            return Err(out_of_bounds(start, stop, axis, len, policy));
+        }
+        return Ok(());
+    }
+    // Going backwards, a range may end before the first element.
+    let outside = start != stop && (stop < -1 || start >= len);
+    if start < stop || (policy == OutOfBounds::Error && outside) {
+        let got = format!("{start}..{stop} by {step} on axis {axis} of length {len}");
+        let error = Error::new(ErrorKind::Selection, got);
+        return Err(match policy {
+            OutOfBounds::Error => error.expected(format!("-1 <= stop <= start < {len}, because the step is negative")),
+            _ => error.expected("stop <= start, because the step is negative"),
+        });
+    }
+    Ok(())
+}
+
+/// The indices from `start` to before `stop` by `step` that lie in `0..len`.
+fn clipped(start: i64, stop: i64, step: i64, len: i64) -> Progression {
+    let (first, end, distance) = (i128::from(start), i128::from(stop), i128::from(step).abs());
+    let len = i128::from(len);
+    // As many whole steps as are outside.
+    let skip = |outside: i128| if outside > 0 { (outside + distance - 1) / distance * distance } else { 0 };
+    let (first, count) = if step > 0 {
+        let first = first + skip(-first);
+        (first, end.min(len) - first)
     } else {
-        let start = (high - 1).saturating_sub_unsigned(skip((high - 1).saturating_sub(len - 1)));
-        (start, start.saturating_sub(low.max(0)).saturating_add(1))
+        let first = first - skip(first - (len - 1));
+        (first, first - end.max(-1))
     };
     if count <= 0 {
         return Progression { start: 0, step: 1, len: 0 };
     }
-    let len = (count - 1) as u64 / distance + 1;
-    Progression { start, step: if len == 1 { 1 } else { step }, len: len as i64 }
+    // Not more than the axis has.
+    let len = ((count - 1) / distance + 1) as i64;
+    Progression { start: first as i64, step: if len == 1 { 1 } else { step }, len }
 }
 
 /// Resolves the items of one selection.
@@ -302,7 +330,7 @@ fn parse(shape: &[u64], items: &[Item], indexing: Indexing) -> Result<Vec<Part>>
             Item::Mask(mask) => parts.push(mask_part(mask, axis, &shape[axis..])?),
             Item::Points(points) => parts.push(points_part(points, axis, &shape[axis..])?),
             Item::NewAxis => parts.push(Part::NewAxis),
-            Item::Ellipsis => {}
+            Item::Ellipsis => parts.push(Part::Nothing),
         }
         axis += item.axes().unwrap_or(0);
     }
@@ -331,11 +359,8 @@ fn points_part(points: &Points, axis: usize, lens: &[u64]) -> Result<Part> {
 fn mask_part(mask: &Mask, axis: usize, lens: &[u64]) -> Result<Part> {
     let lens = &lens[..mask.shape().len()];
     if mask.shape().iter().zip(lens).any(|(&got, &len)| got as u64 != len) {
-        return Err(Error::new(
-            ErrorKind::Selection,
-            format!("a mask of shape {:?} on axis {axis}", mask.shape()),
-        )
-        .expected(format!("shape {lens:?}, as the array has there")));
+        return Err(Error::new(ErrorKind::Selection, format!("a mask of shape {:?} on axis {axis}", mask.shape()))
+            .expected(format!("shape {lens:?}, as the array has there")));
     }
     let coordinates = mask.positions();
     let count = coordinates[0].len();

@@ -3,9 +3,11 @@
 
 pub(crate) mod cases;
 pub(crate) mod damage;
+pub(crate) mod meaning;
 pub(crate) mod naive;
 pub(crate) mod selections;
 pub(crate) mod store;
+pub(crate) mod vocabulary;
 
 use std::path::Path;
 use std::sync::Arc;

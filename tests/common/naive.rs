@@ -114,7 +114,7 @@ fn push_elements(array: &Padded, spans: &[Span], flat: u64, values: &mut Vec<u8>
 }
 
 /// Appends the lists of one row, outermost first: a list of `extents[0]` lists of `extents[1]` lists …
-fn push_lists(extents: &[u64], offsets: &mut [Vec<i64>]) {
+pub(crate) fn push_lists(extents: &[u64], offsets: &mut [Vec<i64>]) {
     if let ([extent, inner_extents @ ..], [level, inner_levels @ ..]) = (extents, offsets) {
         level.push(level.last().expect("the first offset") + *extent as i64);
         for _ in 0..*extent {

@@ -12,6 +12,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import zarrow
 
 ROOT = Path(__file__).resolve().parents[2]
 MODULES = ["zarrow", "zarrow._api", "zarrow._selections", "zarrow.errors"]
@@ -34,19 +35,23 @@ def test_docstring(example, tmp_path, monkeypatch):
 
 def test_public_functions_have_examples():
     shown = {test.name.rpartition(".")[2] for test in DOCTESTS}
-    assert shown >= {"zarrow", "read_ragged", "open_array", "ranges", "boxes"}
+    assert shown >= set(zarrow.__all__) & {"read_ragged", "open_array", "plan", "ranges", "boxes", "windows", "rows", "indices"}
 
 
-def test_readme(tmp_path, monkeypatch):
+PAGES = ["README.md", "docs/selections.md"]
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_page(page, tmp_path, monkeypatch):
     """Each block of Python in turn, in one namespace, prints the block of text that follows it."""
     monkeypatch.chdir(tmp_path)
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    readme = (ROOT / page).read_text(encoding="utf-8")
     blocks = re.findall(r"```python\n(.*?)```\n\n```text\n(.*?)```", readme, flags=re.DOTALL)
     assert len(blocks) == readme.count("```python") > 0
     names: dict[str, object] = {}
     for code, expected in blocks:
         with contextlib.redirect_stdout(io.StringIO()) as printed:
-            exec(compile(code, "README.md", "exec"), names)
+            exec(compile(code, page, "exec"), names)
         assert printed.getvalue() == expected
 
 
