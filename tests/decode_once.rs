@@ -2,7 +2,7 @@
 
 mod common;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use arrow::array::AsArray;
@@ -15,7 +15,7 @@ use zarrow::{Array, Item, ReadOptions, ReadStats, Selections, read_batch};
 use crate::common::cases::{self, Case, PATH};
 use crate::common::naive::{self, Padded};
 use crate::common::selections::{self, Rows};
-use crate::common::store::{Read, Watched};
+use crate::common::store::{Read, Watched, assert_nothing_twice};
 use crate::common::{self as lib, Bits};
 
 fn options(threads: usize) -> ReadOptions {
@@ -31,27 +31,9 @@ fn watched(store: Arc<MemoryStore>, path: &str) -> (Arc<Watched>, Array) {
     (watched, array)
 }
 
-/// Asserts that no byte of the store was read twice.
-#[track_caller]
-fn assert_nothing_twice(log: &[Read]) {
-    let mut by_key: BTreeMap<&str, Vec<(u64, u64)>> = BTreeMap::new();
-    for read in log {
-        by_key.entry(&read.key).or_default().push((read.range.start, read.range.end));
-    }
-    for (key, mut ranges) in by_key {
-        ranges.sort_unstable();
-        assert!(ranges.windows(2).all(|pair| pair[0].1 <= pair[1].0), "{key} was read twice: {ranges:?}");
-    }
-}
-
 #[track_caller]
 fn assert_bytes(log: &[Read], stats: &ReadStats) {
     assert_eq!(log.iter().map(|read| read.range.end - read.range.start).sum::<u64>(), stats.bytes_fetched);
-}
-
-/// Whether the box of `shape` at `index` holds anything but fill value.
-fn holds_something(padded: &Padded, index: &[u64], shape: &[u64], fill: &[u8]) -> bool {
-    cases::chunk_bytes(padded, index, shape).chunks_exact(fill.len()).any(|element| element != fill)
 }
 
 fn case_and_rows() -> impl Strategy<Value = (Case, Rows)> {
@@ -79,9 +61,7 @@ proptest! {
 
         let pieces = naive::pieces(&rows.spans, &case.read_chunk);
         let touched: BTreeSet<Vec<u64>> = pieces.iter().map(|(_, chunk)| chunk.clone()).collect();
-        let stored = |index: &[u64], shape: &[u64]| {
-            case.store_empty || holds_something(&padded, index, shape, &case.contents.fill)
-        };
+        let stored = |index: &[u64], shape: &[u64]| case.stores(&padded, index, shape);
         let fetched = touched.iter().filter(|index| stored(index, &case.read_chunk)).count();
         prop_assert_eq!(stats.chunks_fetched, fetched);
         prop_assert_eq!(stats.chunks_decoded, fetched);
@@ -133,7 +113,7 @@ proptest! {
         assert_bytes(&log, &stats);
         let touched: BTreeSet<Vec<u64>> =
             naive::pieces(&rows.spans, &case.read_chunk).into_iter().map(|(_, chunk)| chunk).collect();
-        let stored = |index: &&Vec<u64>| holds_something(&padded, index, &case.read_chunk, &case.contents.fill);
+        let stored = |index: &&Vec<u64>| case.stores(&padded, index, &case.read_chunk);
         let fetched = touched.iter().filter(stored).count();
         prop_assert_eq!((stats.chunks_fetched, stats.chunks_decoded), (fetched, fetched));
         prop_assert_eq!(stats.chunks_missing, touched.len() - fetched);

@@ -101,10 +101,10 @@ pub(crate) struct Targets<'a> {
 }
 
 impl<'a> Targets<'a> {
-    /// Shape of the array that `row` reads from. A row without a source is an error when it is bound.
-    fn shape(&self, row: usize) -> &'a [u64] {
-        let of = self.of.and_then(|of| of.get(row)).map_or(0, |&of| of as usize);
-        self.arrays.get(of).map_or(&[], |array| array.shape())
+    /// Shape of the array that `row` reads from, if it has one.
+    fn shape(&self, row: usize) -> Option<&'a [u64]> {
+        let of = self.of.map_or(Some(0), |of| of.get(row).map(|&of| of as usize))?;
+        self.arrays.get(of).map(zarrow::Array::shape)
     }
 }
 
@@ -177,7 +177,10 @@ fn bare(selection: &Bound<'_, PyAny>, row: usize, pointwise: bool, targets: Targ
     if selection.is_instance_of::<PySlice>() || selection.is_instance_of::<PyInt>() {
         return Ok(vec![to_item(selection, row)?]);
     }
-    let args = (selection, PyTuple::new(py, targets.shape(row))?, row, pointwise);
+    let Some(shape) = targets.shape(row) else {
+        return Ok(Vec::new()); // There are fewer sources than rows: binding refuses that.
+    };
+    let args = (selection, PyTuple::new(py, shape)?, row, pointwise);
     let helpers = py.import("zarrow._items")?;
     let items = helpers.call_method1("transform_items", args)?;
     if let Some(items) = items.extract::<Option<Vec<Bound<'_, PyAny>>>>()? {

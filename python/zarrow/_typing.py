@@ -62,8 +62,22 @@ Item: TypeAlias = (
     | ArrowArrayExportable
 )
 
-#: One selection: an item for each axis from the first on, one bare item, or None for a null row.
-Selection: TypeAlias = Item | tuple[Item, ...]
+
+class Transform(Protocol):
+    """Shaped like ``zarr_indexing.IndexTransform``."""
+
+    @property
+    def domain(self) -> Any:
+        """The positions of the result."""
+
+    @property
+    def output(self) -> tuple[Any, ...]:
+        """A map for each axis of the array, to its indices."""
+
+
+#: One selection: an item for each axis from the first on, one bare item, an IndexTransform, or None
+#: for a null row.
+Selection: TypeAlias = Item | tuple[Item, ...] | Transform
 
 #: What becomes of the part of a range, box or window that is beyond its array.
 OutOfBounds: TypeAlias = Literal["error", "clip", "fill", "null"]

@@ -28,7 +28,13 @@ impl Layout {
         match selections.form() {
             BoundForm::Boxes(boxes) => match (boxes.first_axis(), selections.shapes().ndim(), levels) {
                 (Some((starts, stops)), 1, 1) => Self::of_lines(starts, stops),
-                _ => Self::of_extents(rows, levels, |row| boxes.extents(row)),
+                _ => match boxes.all_axes() {
+                    Some((starts, stops)) => Self::of_extents(rows, levels, |row| {
+                        let of_row = row * levels..(row + 1) * levels;
+                        starts[of_row.clone()].iter().zip(&stops[of_row]).map(|(start, stop)| stop - start)
+                    }),
+                    None => Self::of_extents(rows, levels, |row| boxes.extents(row)),
+                },
             },
             BoundForm::Rows(of) => Self::of_extents(rows, levels, |row| of.extents(row).iter().copied()),
         }
@@ -72,7 +78,7 @@ impl Layout {
             let mut count = 1_i64;
             for (level, extent) in extents(row).enumerate() {
                 let end = ends[level];
-                offsets[level].extend((1..=count).map(|list| end + list * extent));
+                offsets[level].extend_evenly(count as usize, end, extent);
                 ends[level] += count * extent;
                 count *= extent;
             }
@@ -140,6 +146,15 @@ impl Offsets {
             written += 1;
         }
         self.len += written;
+    }
+
+    /// Appends `end + extent`, `end + 2 * extent` and so on, `count` offsets.
+    fn extend_evenly(&mut self, count: usize, end: i64, extent: i64) {
+        let places = &mut self.bytes.as_mut_slice().as_chunks_mut::<8>().0[self.len..self.len + count];
+        for (number, place) in (1..).zip(places) {
+            *place = (end + number * extent).to_ne_bytes();
+        }
+        self.len += count;
     }
 
     fn finish(self) -> ScalarBuffer<i64> {

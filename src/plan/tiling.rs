@@ -58,6 +58,9 @@ impl<'a> Tiling<'a> {
         if starts.len() != rows + 1 || starts[0] < 0 {
             return Err(broken("not one span for each row"));
         }
+        if let Some(elements) = lines_fit(plan) {
+            return Ok(Self { plan, elements });
+        }
         let mut elements = 0;
         let mut padded = selections.padded().iter().peekable();
         for row in 0..rows {
@@ -102,16 +105,15 @@ impl<'a> Tiling<'a> {
         piece.row_start = self.plan.layout().row_starts()[row] as usize;
         piece.spans.clear();
         for (axis, (&(chunk_start, chunk_len), &stride)) in chunk.axes.iter().zip(strides).enumerate() {
-            let (start, stop) = (boxes.start(row, axis), boxes.stop(row, axis));
-            let from = start.max(chunk_start);
-            let to = stop.min(chunk_start.saturating_add(chunk_len));
-            let (before, row_len) = boxes.padding(row, axis);
+            let side = boxes.side(row, axis);
+            let from = side.start.max(chunk_start);
+            let to = side.stop.min(chunk_start.saturating_add(chunk_len));
             piece.spans.push(Span {
                 source: (from.checked_sub(chunk_start)? as usize).checked_mul(stride)?,
                 stride: stride as isize,
-                target: (from - start + before) as usize,
+                target: (from - side.start + side.before) as usize,
                 len: to.checked_sub(from)? as usize,
-                row_len: row_len as usize,
+                row_len: side.extent as usize,
             });
         }
         Some(())
@@ -166,12 +168,30 @@ impl<'a> Tiling<'a> {
     }
 }
 
+/// The elements of all rows, where they are ranges of one axis in bounds and their spans fit; `None` elsewhere, which says
+/// nothing against the plan.
+fn lines_fit(plan: &Plan) -> Option<usize> {
+    let BoundForm::Boxes(boxes) = plan.selections().form() else { return None };
+    let (starts, stops) = boxes.first_axis()?;
+    let unit = (1..plan.ndim()).try_fold(1_i64, |unit, axis| {
+        unit.checked_mul(i64::try_from(plan.selections().shapes().common(axis)?).ok()?)
+    })?;
+    let rows = plan.layout().row_starts();
+    let mut fit = plan.selections().nulls().is_none() && plan.selections().padded().is_empty();
+    for ((start, stop), row) in starts.iter().zip(stops).zip(rows.windows(2)) {
+        let (len, over) = (stop - start).overflowing_mul(unit);
+        fit &= !over && len >= 0 && row[1].wrapping_sub(row[0]) == len && row[0] <= row[1];
+    }
+    fit.then_some((rows[rows.len() - 1] - rows[0]) as usize)
+}
+
 /// Elements of a row's box in its array; `None` if the row's span is not as long as its axes say.
 fn box_elements(boxes: &Boxes, row: usize, ndim: usize, span: usize) -> Option<usize> {
     let (mut inside, mut all) = (1_usize, 1_usize);
     for axis in 0..ndim {
-        inside = inside.checked_mul((boxes.stop(row, axis) - boxes.start(row, axis)) as usize)?;
-        all = all.checked_mul(boxes.padding(row, axis).1 as usize)?;
+        let side = boxes.side(row, axis);
+        inside = inside.checked_mul((side.stop - side.start) as usize)?;
+        all = all.checked_mul(side.extent as usize)?;
     }
     (inside == 0 || all == span).then_some(inside)
 }
@@ -238,8 +258,8 @@ pub(crate) struct ChunkAt {
 }
 
 impl ChunkAt {
-    /// Looks up the read chunk `key`.
-    pub(crate) fn set(&mut self, part: &Part, key: u64) {
+    /// Looks up the read chunk `key`; what its indices add to the key only if asked for, as rows that are no boxes need it.
+    pub(crate) fn set(&mut self, part: &Part, key: u64, with_keys: bool) {
         let grid = part.grid();
         self.axes.clear();
         self.keys.clear();
@@ -247,7 +267,9 @@ impl ChunkAt {
             let index = grid.chunk_index(key, axis);
             let len = grid.chunk_len(axis);
             self.axes.push((index * len, len));
-            self.keys.push(grid.key_part(axis, index));
+            if with_keys {
+                self.keys.push(grid.key_part(axis, index));
+            }
         }
     }
 }

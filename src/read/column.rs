@@ -113,10 +113,8 @@ impl<'a> ColumnRead<'a> {
     fn fill(&self, claim: Claim, key: &StoreKey, pieces: &mut PieceScratch) -> Result<()> {
         let fill_value = &self.fill_value;
         match self.missing_chunks {
-            MissingChunks::Fill => self.scatter.fill(claim, fill_value, pieces, |_| ()),
-            MissingChunks::Null => {
-                self.scatter.fill(claim, fill_value, pieces, |elements| self.validity.clear(elements))
-            }
+            MissingChunks::Fill => self.scatter.fill(claim, fill_value, pieces, None),
+            MissingChunks::Null => self.scatter.fill(claim, fill_value, pieces, Some(self.validity)),
             MissingChunks::Error => Err(Error::new(ErrorKind::NotFound, "the store does not hold a chunk")
                 .at_key(key.as_str())
                 .at_array(self.array.location())

@@ -50,12 +50,13 @@ fn set_inside(plan: &Plan, row: usize, row_start: usize, validity: &Validity) {
     let BoundForm::Boxes(boxes) = plan.selections().form() else { return };
     let mut piece = Piece { row_start, spans: Vec::new() };
     for axis in 0..plan.ndim() {
-        let len = (boxes.stop(row, axis) - boxes.start(row, axis)) as usize;
+        let side = boxes.side(row, axis);
+        let len = (side.stop - side.start) as usize;
         if len == 0 {
             return;
         }
-        let (before, row_len) = boxes.padding(row, axis);
-        piece.spans.push(Span { source: 0, stride: 0, target: before as usize, len, row_len: row_len as usize });
+        let (target, row_len) = (side.before as usize, side.extent as usize);
+        piece.spans.push(Span { source: 0, stride: 0, target, len, row_len });
     }
     let mut walk = Vec::new();
     if let Ok(run) = Run::of(&piece, 1, &mut walk) {

@@ -9,6 +9,7 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use super::run::{Lines, Run, Step, for_each_run, locate, merge};
+use super::validity::Validity;
 use crate::chunk::Extent;
 use crate::error::{Error, ErrorKind, Result};
 use crate::plan::Part;
@@ -229,7 +230,7 @@ impl<'a> Scatter<'a> {
         let PieceScratch { piece, at, walk, wanted, .. } = scratch;
         wanted.clear();
         let (rows, key) = self.chunk(claim)?;
-        at.set(self.part, key);
+        at.set(self.part, key, !self.tiling.one_piece_each());
         let mut too_many = false;
         for &row in rows {
             self.tiling.for_each(row, at, self.strides, piece, |piece| {
@@ -274,7 +275,7 @@ impl<'a> Scatter<'a> {
             return Ok((end <= limit).then_some(end));
         }
         let PieceScratch { piece, at, walk, .. } = scratch;
-        at.set(self.part, key);
+        at.set(self.part, key, !self.tiling.one_piece_each());
         let mut end = 0;
         for &row in rows {
             self.tiling.for_each(row, at, self.strides, piece, |piece| {
@@ -297,7 +298,7 @@ impl<'a> Scatter<'a> {
             return Ok(None);
         }
         let PieceScratch { piece, at, walk, .. } = scratch;
-        at.set(self.part, key);
+        at.set(self.part, key, !self.tiling.one_piece_each());
         self.piece(row, at, piece)?;
         let run = Run::of(piece, self.item, walk)?;
         Ok((walk.is_empty() && run.len > 0).then_some(run))
@@ -332,14 +333,14 @@ impl<'a> Scatter<'a> {
         Ok(None)
     }
 
-    /// Writes `value`, the bytes of one element, to every element of the claimed read chunk's pieces, and calls `filled`
-    /// with each range of elements of the output that has it now.
+    /// Writes `value`, the bytes of one element, to every element of the claimed read chunk's pieces, and makes them null
+    /// in `nulls`.
     pub(super) fn fill(
         &self,
         claim: Claim,
         value: &[u8],
         scratch: &mut PieceScratch,
-        mut filled: impl FnMut(Range<usize>),
+        nulls: Option<&Validity>,
     ) -> Result<()> {
         if value.len() != self.item {
             return Err(Error::new(ErrorKind::Internal, "the fill value does not fit the element type"));
@@ -355,10 +356,12 @@ impl<'a> Scatter<'a> {
             if run.target.checked_add(run.target_span(walk)).is_none_or(|end| end > scatter.target_len) {
                 return Err(Error::new(ErrorKind::Internal, "a piece reaches beyond its buffer"));
             }
-            if run.len > 0 {
+            // Zeros on zeros would only touch pages.
+            if run.len > 0 && !(done && nulls.is_none()) {
                 for_each_run(run, walk, |_, target| {
-                    filled(target / scatter.item..(target + run.len) / scatter.item);
-                    // Zeros on zeros would only touch pages.
+                    if let Some(validity) = nulls {
+                        validity.clear(target / scatter.item..(target + run.len) / scatter.item);
+                    }
                     if !done {
                         // SAFETY: `target + run.len` lies in the output, as checked just above for the whole walk, and
                         // no other thread reads or writes these bytes, because `claim` is unique and `Tiling` proves
@@ -381,7 +384,7 @@ impl<'a> Scatter<'a> {
     ) -> Result<()> {
         let PieceScratch { piece, batch, at, walk, .. } = scratch;
         let (rows, key) = self.chunk(&claim)?;
-        at.set(self.part, key);
+        at.set(self.part, key, !self.tiling.one_piece_each());
         let mut copied = 0;
         if self.tiling.one_piece_each() {
             batch.resize_with(BATCH, Piece::default);

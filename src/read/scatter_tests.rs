@@ -301,7 +301,11 @@ impl Case {
         let mut filled = 0;
         match self.how(source, key) {
             How::Whole => scatter.copy(claim, &bytes, &whole, 0, scratch)?,
-            How::Fill => scatter.fill(claim, &self.fill, scratch, |elements| filled += elements.len())?,
+            How::Fill => {
+                let validity = Validity::new(scatter.tiling.plan().layout().elements());
+                scatter.fill(claim, &self.fill, scratch, Some(&validity))?;
+                filled += validity.into_nulls().map_or(0, |nulls| nulls.null_count());
+            }
             How::Prefix(eighths) => {
                 let limit = len / 8 * eighths;
                 match scatter.wanted_end(&claim, limit, scratch)? {
@@ -805,7 +809,7 @@ fn claims_on_another_output_are_refused() {
             let claim = || Claim { chunk: 0, scatter: other.id };
             assert_internal(scatter.copy(claim(), &bytes, &whole, 0, &mut scratch));
             assert_internal(scatter.copy(claim(), &bytes, &[], 0, &mut scratch));
-            assert_internal(scatter.fill(claim(), &case.fill, &mut scratch, |_| ()));
+            assert_internal(scatter.fill(claim(), &case.fill, &mut scratch, None));
             assert_internal(scatter.wanted(&claim(), 0, 9, &mut scratch).map(|_| ()));
             assert_internal(scatter.wanted_end(&claim(), 9, &mut scratch));
             assert_internal(scatter.is_one_run_of(&claim(), 9, &mut scratch));
@@ -934,7 +938,7 @@ fn fill_values_of_another_size_are_refused() {
         let scatter = &case.scatters(&plan, &mut output, &strides).unwrap()[0];
         for value in [&[][..], &[1], &[1; 8]] {
             let claim = Claim { chunk: 0, scatter: scatter.id };
-            assert_internal(scatter.fill(claim, value, &mut PieceScratch::default(), |_| ()));
+            assert_internal(scatter.fill(claim, value, &mut PieceScratch::default(), None));
         }
         assert!(output.iter().all(|&byte| byte == 0));
     }

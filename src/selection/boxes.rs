@@ -34,6 +34,19 @@ pub(crate) struct Boxes {
     levels: usize,
 }
 
+/// Where a row lies on one axis, in elements.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Side {
+    /// First index that lies in the array.
+    pub(crate) start: u64,
+    /// One past the last.
+    pub(crate) stop: u64,
+    /// Elements of the row before the first.
+    pub(crate) before: u64,
+    /// Elements of the row in all.
+    pub(crate) extent: u64,
+}
+
 /// Which axes a row keeps.
 #[derive(Debug, Clone)]
 enum Kept {
@@ -195,19 +208,24 @@ impl Boxes {
         self.place(row, axis).map_or_else(|| self.shape[axis], |at| self.stops[at] as u64)
     }
 
-    /// Elements of `row` on `axis` before its first in the array, and in all.
-    pub(crate) fn padding(&self, row: usize, axis: usize) -> (u64, u64) {
-        match (&self.outer, self.place(row, axis)) {
-            (Some((starts, stops)), Some(at)) => {
-                (self.starts[at].wrapping_sub(starts[at]).max(0) as u64, (stops[at] - starts[at]) as u64)
-            }
-            _ => (0, self.stop(row, axis) - self.start(row, axis)),
-        }
+    /// Where `row` lies on `axis`.
+    #[inline]
+    pub(crate) fn side(&self, row: usize, axis: usize) -> Side {
+        let Some(at) = self.place(row, axis) else {
+            let len = self.shape[axis];
+            return Side { start: 0, stop: len, before: 0, extent: len };
+        };
+        let (start, stop) = (self.starts[at], self.stops[at]);
+        let (before, extent) = match &self.outer {
+            None => (0, stop - start),
+            Some((starts, stops)) => (start.wrapping_sub(starts[at]).max(0), stops[at] - starts[at]),
+        };
+        Side { start: start as u64, stop: stop as u64, before: before as u64, extent: extent as u64 }
     }
 
     /// Number of indices of `row` on `axis`, those beyond the array included.
     fn extent(&self, row: usize, axis: usize) -> i64 {
-        self.padding(row, axis).1 as i64
+        self.side(row, axis).extent as i64
     }
 
     fn keeps(&self, row: usize, axis: usize) -> bool {
@@ -220,6 +238,13 @@ impl Boxes {
     /// Number of indices on each kept axis.
     pub(crate) fn extents(&self, row: usize) -> impl Iterator<Item = i64> + '_ {
         (0..self.shape.len()).filter(move |&axis| self.keeps(row, axis)).map(move |axis| self.extent(row, axis))
+    }
+
+    /// The bounds of all rows, row-major, where every row has bounds on all axes, keeps them all, and does not reach
+    /// beyond its array: (starts, stops).
+    pub(crate) fn all_axes(&self) -> Option<(&[i64], &[i64])> {
+        let plain = self.axes == self.shape.len() && self.outer.is_none() && matches!(self.kept, Kept::All);
+        plain.then_some((&self.starts[..], &self.stops[..]))
     }
 
     /// The bounds of all rows where only the first axis is bounded, and no row reaches beyond its array: (starts,

@@ -60,6 +60,13 @@ impl Case {
         create(store, PATH, &self.shape, &self.chunk, self.element, &self.contents.fill, &self.codecs)
     }
 
+    /// Whether the store holds the box of `shape` at `index` of the array in memory: it must hold anything but fill
+    /// value, unless empty chunks are stored.
+    pub(crate) fn stores(&self, padded: &Padded, index: &[u64], shape: &[u64]) -> bool {
+        let fill = &self.contents.fill[..];
+        self.store_empty || chunk_bytes(padded, index, shape).chunks_exact(fill.len()).any(|element| element != fill)
+    }
+
     /// Writes the array through zarrs at [`PATH`], and returns its naive twin.
     pub(crate) fn write(&self) -> (Arc<MemoryStore>, Padded) {
         let store = Arc::new(MemoryStore::new());
@@ -134,6 +141,11 @@ enum Layers {
 type Axis = (u64, u64, u64, u64);
 
 pub(crate) fn case() -> impl Strategy<Value = Case> {
+    (select(&ELEMENTS[..]), 0_usize..LONGEST.len()).prop_flat_map(|(element, rank)| case_of(element, rank))
+}
+
+/// An array of so many axes.
+pub(crate) fn case_of(element: ElementType, rank: usize) -> impl Strategy<Value = Case> {
     let layers = select(vec![
         Layers::Chunks,
         Layers::Chunks,
@@ -143,7 +155,7 @@ pub(crate) fn case() -> impl Strategy<Value = Case> {
         Layers::ShardsBehindTranspose,
         Layers::ShardsBehindCompressor,
     ]);
-    (select(&ELEMENTS[..]), 0_usize..LONGEST.len(), layers).prop_flat_map(|(element, rank, layers)| {
+    layers.prop_flat_map(move |layers| {
         let longest = LONGEST[rank];
         let axes = prop::collection::vec((0..=longest, 1..=longest + 2, 1_u64..4, 1_u64..3), rank);
         let chains = (chain(element, rank), chain(element, rank));

@@ -173,7 +173,8 @@ fn join(parts: Vec<Part>) -> Vec<Part> {
         for (&axis, values) in part.axes.iter().zip(&part.coordinates) {
             let mut stretched = Vec::new();
             naive::for_each(&shape, |at| {
-                let place = at.iter().zip(&own).fold(0, |place, (&at, &len)| place * len + if len == 1 { 0 } else { at });
+                let place =
+                    at.iter().zip(&own).fold(0, |place, (&at, &len)| place * len + if len == 1 { 0 } else { at });
                 stretched.push(values[place as usize]);
             });
             joined.axes.push(axis);
@@ -199,7 +200,8 @@ pub(crate) fn of_bounds(bounds: &[[i64; 3]], first: usize, shape: &[u64], policy
             OutOfBounds::Error | OutOfBounds::Clip => {
                 // The definition, asked of each index of the axis.
                 let hit = |at: i128| {
-                    (at - start) % step == 0 && if step > 0 { start <= at && at < stop } else { stop < at && at <= start }
+                    (at - start) % step == 0
+                        && if step > 0 { start <= at && at < stop } else { stop < at && at <= start }
                 };
                 let hits = (0..len).filter(|&at| hit(at)).map(|at| Some(at as u64));
                 if step > 0 { hits.collect() } else { hits.rev().collect() }

@@ -1,5 +1,6 @@
 //! A store that keeps a log of its reads and can be told to misbehave.
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::{Arc, Mutex};
 
@@ -17,6 +18,19 @@ pub(crate) struct Read {
     pub(crate) range: Range<u64>,
     /// Whether the value was read by ranges.
     pub(crate) partial: bool,
+}
+
+/// Asserts that no byte of the store was read twice.
+#[track_caller]
+pub(crate) fn assert_nothing_twice(log: &[Read]) {
+    let mut by_key: BTreeMap<&str, Vec<(u64, u64)>> = BTreeMap::new();
+    for read in log {
+        by_key.entry(&read.key).or_default().push((read.range.start, read.range.end));
+    }
+    for (key, mut ranges) in by_key {
+        ranges.sort_unstable();
+        assert!(ranges.windows(2).all(|pair| pair[0].1 <= pair[1].0), "{key} was read twice: {ranges:?}");
+    }
 }
 
 /// What a watched store does with a request.
