@@ -25,7 +25,7 @@ pub struct Plan {
     /// The number of each among the arrays that were given, of duplicates the first.
     given: Vec<u32>,
     element: ElementType,
-    plan: Arc<plan::Plan>,
+    work: Arc<plan::Plan>,
 }
 
 impl Plan {
@@ -109,7 +109,7 @@ impl Plan {
             .and_then(|shapes| selections.bind_to(&shapes))
             .and_then(|bound| plan::Plan::new(bound, grids, Some(item)));
         let plan = plan.map_err(|error| if distinct.len() == 1 { error.at_array(first.location()) } else { error })?;
-        Ok(Self { arrays: distinct, given, element, plan: Arc::new(plan) })
+        Ok(Self { arrays: distinct, given, element, work: Arc::new(plan) })
     }
 
     /// Carries the plan out. Row `i` of the result is selection `i`.
@@ -122,8 +122,8 @@ impl Plan {
 
     fn read_after(&self, options: &ReadOptions, plan_time: std::time::Duration) -> Result<Ragged> {
         let stats = ReadStats { rows: self.rows(), plan_time, ..ReadStats::default() };
-        let column = Column { arrays: self.arrays.iter().collect(), plan: &self.plan, element: self.element };
-        let mut read = carry_out(vec![column], options, stats)?;
+        let column = Column { arrays: self.arrays.iter().collect(), plan: &self.work, element: self.element };
+        let mut read = carry_out(&[column], options, stats)?;
         read.pop().ok_or_else(|| Error::new(ErrorKind::Internal, "no column was read"))
     }
 
@@ -142,37 +142,37 @@ impl Plan {
     /// The selections, bound to the shapes of the arrays.
     #[must_use]
     pub fn selections(&self) -> &BoundSelections {
-        self.plan.selections()
+        self.work.selections()
     }
 
     /// Where each row goes.
     #[must_use]
     pub fn layout(&self) -> &Layout {
-        self.plan.layout()
+        self.work.layout()
     }
 
     /// Number of rows of the result.
     #[must_use]
     pub fn rows(&self) -> usize {
-        self.plan.selections().len()
+        self.work.selections().len()
     }
 
     /// Number of distinct read chunks that the selections touch.
     #[must_use]
     pub fn read_chunks(&self) -> usize {
-        self.plan.read_chunks()
+        self.work.read_chunks()
     }
 
     /// Number of pieces: pairs of a row and a read chunk that it touches.
     #[must_use]
     pub fn pieces(&self) -> usize {
-        self.plan.pieces()
+        self.work.pieces()
     }
 
     /// Bytes of the values of the result, one for each bool.
     #[must_use]
     pub fn bytes_out(&self) -> u64 {
-        (self.plan.layout().elements() * self.element.size()) as u64
+        (self.work.layout().elements() * self.element.size()) as u64
     }
 
     /// Bytes of the touched read chunks, decoded. A read decodes fewer where a codec can stop early, and none of chunks
@@ -182,7 +182,7 @@ impl Plan {
         let of = |(part, array): (&plan::Part, &Array)| {
             part.groups().chunks().len() as u64 * array.decoder().decoded_len() as u64
         };
-        self.plan.parts().iter().zip(&self.arrays).map(of).sum()
+        self.work.parts().iter().zip(&self.arrays).map(of).sum()
     }
 
     /// Bytes to decode for each byte of the result. NaN if the result is empty.
@@ -199,11 +199,13 @@ impl Plan {
     /// # Errors
     /// [`ErrorKind::Allocation`] if there are too many read chunks for a record batch.
     pub fn chunks(&self) -> Result<RecordBatch> {
-        let too_many =
-            |source| Error::new(ErrorKind::Allocation, "too many read chunks for one record batch").source(source);
+        let too_many = || {
+            Error::new(ErrorKind::Allocation, "too many read chunks for one record batch")
+                .remedy("Plan fewer or smaller selections at a time.")
+        };
         let (mut sources, mut keys, mut indices, mut rows, mut bytes) = (vec![], vec![], vec![], vec![], vec![]);
         let mut at = Vec::new();
-        for ((part, array), &number) in self.plan.parts().iter().zip(&self.arrays).zip(&self.given) {
+        for ((part, array), &number) in self.work.parts().iter().zip(&self.arrays).zip(&self.given) {
             for (chunk, &id) in part.groups().chunks().iter().enumerate() {
                 sources.push(number);
                 keys.push(array.chunk_key(&part.grid().shard_indices(id)).as_str().to_owned());
@@ -213,10 +215,16 @@ impl Plan {
                 bytes.push(array.decoder().decoded_len() as u64);
             }
         }
+        // Of 32 bits are the offsets of the keys and of the indices.
+        let most = keys.iter().map(String::len).sum::<usize>().max(indices.len());
+        if i32::try_from(most).is_err() {
+            return Err(too_many());
+        }
         let item = Arc::new(Field::new("item", DataType::Int64, false));
-        let lengths = std::iter::repeat_n(self.plan.ndim(), sources.len());
+        let lengths = std::iter::repeat_n(self.work.ndim(), sources.len());
         let offsets = arrow_buffer::OffsetBuffer::from_lengths(lengths);
-        let chunk = ListArray::try_new(item, offsets, Arc::new(Int64Array::from(indices)), None).map_err(too_many)?;
+        let chunk = ListArray::try_new(item, offsets, Arc::new(Int64Array::from(indices)), None)
+            .map_err(|source| too_many().source(source))?;
         let columns: Vec<(&str, ArrayRef)> = vec![
             ("source", Arc::new(UInt32Array::from(sources))),
             ("key", Arc::new(StringArray::from(keys))),
@@ -227,7 +235,7 @@ impl Plan {
         let field = |(name, column): &(&str, ArrayRef)| Field::new(*name, column.data_type().clone(), false);
         let schema = Schema::new(columns.iter().map(field).collect::<Vec<_>>());
         RecordBatch::try_new(Arc::new(schema), columns.into_iter().map(|(_, column)| column).collect())
-            .map_err(too_many)
+            .map_err(|source| too_many().source(source))
     }
 }
 
@@ -248,6 +256,6 @@ pub fn read_ragged(
 
 impl fmt::Display for Plan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}; {} bytes to decode for {} of the result", self.plan, self.bytes_to_decode(), self.bytes_out())
+        write!(f, "{}; {} bytes to decode for {} of the result", self.work, self.bytes_to_decode(), self.bytes_out())
     }
 }

@@ -7,7 +7,7 @@ use pyo3_arrow::{PyArray, PyRecordBatch};
 
 use crate::array::Array;
 use crate::error::to_python;
-use crate::read::{Options, ReadStats, read_interruptibly};
+use crate::read::{Options, read_interruptibly};
 use crate::selections::Selections;
 
 /// What a read will do. Made by `zarrow.plan`.
@@ -98,15 +98,10 @@ impl Plan {
         py.import("pyarrow")?.call_method1("record_batch", (PyRecordBatch::new(batch),))
     }
 
-    /// Carries the plan out: a pyarrow array and the stats.
-    fn _read<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyAny>, ReadStats)> {
-        read_interruptibly(py, self.options.to_core(), |options| self.inner.read(options))
-    }
-
     /// Carries the plan out: a pyarrow array.
     #[pyo3(signature = (*, return_stats = false))]
     fn read<'py>(&self, py: Python<'py>, return_stats: bool) -> PyResult<Bound<'py, PyAny>> {
-        let (rows, stats) = self._read(py)?;
+        let (rows, stats) = read_interruptibly(py, self.options.to_core(), |options| self.inner.read(options))?;
         Ok(if return_stats { (rows, stats).into_pyobject(py)?.into_any() } else { rows })
     }
 

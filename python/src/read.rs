@@ -96,11 +96,11 @@ pub(crate) fn _read<'py>(
 const PATIENCE: Duration = Duration::from_millis(50);
 
 /// Reads on another thread, while this one, which Python hands signals to, waits for the end or for Ctrl-C.
-pub(crate) fn read_interruptibly<'py>(
-    py: Python<'py>,
+pub(crate) fn read_interruptibly(
+    py: Python<'_>,
     options: ReadOptions,
     read: impl FnOnce(&ReadOptions) -> zarrow::Result<zarrow::Ragged> + Send,
-) -> PyResult<(Bound<'py, PyAny>, ReadStats)> {
+) -> PyResult<(Bound<'_, PyAny>, ReadStats)> {
     let cancel = Arc::new(AtomicBool::new(false));
     let options = options.with_cancel(cancel.clone());
     let mut interrupt = None;

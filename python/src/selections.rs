@@ -164,7 +164,9 @@ pub(crate) fn from_python(
     }
     let valid = (!nulls.is_empty()).then(|| {
         let mut valid = vec![true; rows.len()];
-        nulls.into_iter().for_each(|row| valid[row] = false);
+        for &row in &nulls {
+            valid[row] = false;
+        }
         NullBuffer::from(valid)
     });
     let indexing = if pointwise { Indexing::Pointwise } else { Indexing::Orthogonal };

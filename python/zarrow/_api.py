@@ -10,7 +10,7 @@ import reprlib
 import sys
 from pathlib import Path
 from types import EllipsisType
-from typing import TYPE_CHECKING, Any, Literal, overload
+from typing import TYPE_CHECKING, Any, Literal, cast, overload
 from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
@@ -159,8 +159,10 @@ def read_ragged(
         ``...``, ``None`` (a new axis), index arrays and masks, or one such item alone;
         ``numpy.s_`` writes them well. The meaning is NumPy's: negative indices count from the end,
         slices are clipped, axes that are not named are whole, and an integer drops its axis. In
-        the place of a whole selection, ``None`` makes a null row. All selections of a call keep
-        the same number of axes. Where the selections are columns of numbers, :func:`ranges`,
+        the place of a whole selection, ``None`` makes a null row, and a
+        ``zarr_indexing.IndexTransform`` with an output for each axis gives a row of the shape of
+        its domain, whatever `indexing` is, and refuses negative indices. All selections of a call
+        keep the same number of axes. Where the selections are columns of numbers, :func:`ranges`,
         :func:`boxes`, :func:`windows`, :func:`rows` and :func:`indices` are faster.
     path
         Where the array lies in the store. Only where `array` is the path of a store.
@@ -308,7 +310,7 @@ def _open_arrays(
     if not isinstance(array, (list, tuple)):
         if sources is not None:
             raise TypeError("sources was given with one array; expected it only with a list")
-        return [open_array(array, path=path)], None
+        return [open_array(cast("ArrayLike", array), path=path)], None
     if not array:
         raise ValueError("array is an empty list; expected at least one array")
     if sources is None:

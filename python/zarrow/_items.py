@@ -43,7 +43,7 @@ def array_item(item: Any, row: int) -> tuple[pa.Array, tuple[int, ...]]:
 
 
 def coordinates(selection: Any) -> list[np.ndarray[Any, Any]] | None:
-    """Give the columns of an array of coordinates, shape (n, ndim), or None if it is something else."""
+    """Give the columns of an array of coordinates, shape (n, ndim), or None if it is none."""
     if isinstance(selection, (list, tuple)) or not hasattr(selection, "__array__"):
         return None
     values = np.asarray(selection)
@@ -88,7 +88,7 @@ def is_transform(selection: Any) -> bool:
 
 
 def transform_items(
-    selection: Any, shape: tuple[int, ...] = (), row: int = 0, pointwise: bool = False
+    selection: Any, shape: tuple[int, ...], row: int, pointwise: bool
 ) -> list[Any] | None:
     """Give the items of a transform to an array of `shape`, or None if `selection` is none."""
     if not is_transform(selection):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -76,8 +77,8 @@ def ranges(
     >>> zarrow.read_ragged("spikes.zarr", around).to_pylist()
     [[None, None, 0.0, 1.0], [8.0, 9.0, None, None]]
     """
-    first, last, step = _columns(1, starts=starts, stops=stops, steps=steps)
-    return _boxes("ranges", first, last, step, (*first.shape, 1), _check_axis(axis), out_of_bounds)
+    columns = _columns(1, starts=starts, stops=stops, steps=steps)
+    return _boxes("ranges", columns, axis=_check_axis(axis), out_of_bounds=out_of_bounds)
 
 
 def boxes(
@@ -127,8 +128,8 @@ def boxes(
     >>> zarrow.read_ragged("grid.zarr", zarrow.boxes(corners, corners + sizes)).to_pylist()
     [[[0, 1, 2], [4, 5, 6]], [[6], [10]]]
     """
-    first, last, step = _columns(2, starts=starts, stops=stops, steps=steps)
-    return _boxes("boxes", first, last, step, first.shape, 0, out_of_bounds)
+    columns = _columns(2, starts=starts, stops=stops, steps=steps)
+    return _boxes("boxes", columns, out_of_bounds=out_of_bounds)
 
 
 def windows(
@@ -188,7 +189,7 @@ def windows(
     starts = middle - before
     first = _Column(_wrap(starts), (rows, len(sides)))
     last = _Column(_wrap(starts + sides), first.shape)
-    return _boxes("windows", first, last, None, first.shape, 0, out_of_bounds)
+    return _boxes("windows", (first, last, None), out_of_bounds=out_of_bounds)
 
 
 def rows(offsets: Integers, rows: Rows | None = None) -> Selections:
@@ -232,7 +233,7 @@ def rows(offsets: Integers, rows: Rows | None = None) -> Selections:
         chosen = _chosen(rows, len(starts))
         starts, stops = starts[chosen], stops[chosen]
     first, last = (_Column(_wrap(each), each.shape) for each in (starts, stops))
-    return _boxes("rows", first, last, None, (len(starts), 1), 0, "error")
+    return _boxes("rows", (first, last, None))
 
 
 def indices(lists: Any, values: Integers | None = None, *, axis: int = 0) -> Selections:
@@ -293,30 +294,28 @@ def indices(lists: Any, values: Integers | None = None, *, axis: int = 0) -> Sel
 
 def _boxes(
     kind: str,
-    first: _Column,
-    last: _Column,
-    step: _Column | None,
-    shape: tuple[int, ...],
-    axis: int,
-    out_of_bounds: OutOfBounds,
+    columns: tuple[_Column, _Column, _Column | None],
+    *,
+    axis: int = 0,
+    out_of_bounds: OutOfBounds = "error",
 ) -> Selections:
+    """Hand starts, stops and steps over. The columns of one axis may have one dimension."""
     if out_of_bounds not in _OUT_OF_BOUNDS:
         raise ValueError(f"out_of_bounds is {out_of_bounds!r}; expected one of {_OUT_OF_BOUNDS}")
+    first, last, step = columns
+    number, ndim = (*first.shape, 1)[:2]
     steps = None if step is None else step.values
-    number, ndim = shape[:2]
     return _zarrow._boxes(kind, first.values, last.values, steps, number, ndim, axis, out_of_bounds)
 
 
 def _sides(shape: int | Sequence[int]) -> np.ndarray[Any, Any]:
     """Give the lengths of a window as a vector."""
+    sides = shape if isinstance(shape, Iterable) else (shape,)
     try:
-        lengths = (operator.index(shape),)  # type: ignore[arg-type]
-    except TypeError:
-        try:
-            lengths = tuple(operator.index(length) for length in shape)  # type: ignore[union-attr]
-        except TypeError as err:
-            msg = f"shape is {shape!r}; expected an integer, or one for each axis"
-            raise TypeError(msg) from err
+        lengths = tuple(operator.index(length) for length in sides)
+    except TypeError as err:
+        msg = f"shape is {shape!r}; expected an integer, or one for each axis"
+        raise TypeError(msg) from err
     if not all(0 <= length <= _MAX for length in lengths):
         raise SelectionError(f"windows of shape {lengths}; expected lengths of 0 to {_MAX}")
     return np.array(lengths, dtype=np.int64)
@@ -483,7 +482,7 @@ def _copy(values: np.ndarray[Any, Any]) -> pa.Array:
 
 
 def _wrap(values: np.ndarray[Any, Any]) -> pa.Array:
-    """Make an Arrow array of int64 values that nobody changes, without a copy if they are in C order."""
+    """Make an Arrow array of values that nobody changes, without a copy if they are in C order."""
     flat = np.ascontiguousarray(values, dtype=np.int64).reshape(-1)
     # Not `pa.array`, which imports pandas where there is one: a quarter of a second.
     return pa.Array.from_buffers(pa.int64(), flat.size, [None, pa.py_buffer(flat)])

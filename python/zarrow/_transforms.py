@@ -113,7 +113,6 @@ def _in_order(maps: Sequence[_Indices], lengths: Sequence[int]) -> list[_Block]:
         start = block.dimensions.start
         while block.dimensions and any(before.dimensions.stop > start for before in blocks):
             block = blocks.pop().join(block)
-            start = block.dimensions.start
         blocks.append(block)
     return blocks
 

@@ -55,7 +55,6 @@ Item: TypeAlias = (
     | int
     | np.integer[Any]
     | EllipsisType
-    | None
     | Sequence[int]
     | Sequence[bool]
     | np.ndarray[Any, Any]

@@ -91,19 +91,16 @@ pub(crate) fn read_columns(arrays: &[&Array], selections: &Selections, options: 
         plans.push(plan);
     }
     let stats = ReadStats { rows: selections.len(), plan_time: start.elapsed(), ..ReadStats::default() };
-    let columns = distinct.iter().zip(&plans).map(|(&array, plan)| Column {
-        arrays: vec![array],
-        plan,
-        element: array.element_type(),
-    });
-    let read = carry_out(columns.collect(), options, stats)?;
+    let column = |(&array, plan)| Column { arrays: vec![array], plan, element: array.element_type() };
+    let columns: Vec<_> = distinct.iter().zip(&plans).map(column).collect();
+    let read = carry_out(&columns, options, stats)?;
     Ok(of_column.iter().map(|&at| read[at].clone()).collect())
 }
 
 /// Carries out plans, and wraps what they give.
-pub(crate) fn carry_out(columns: Vec<Column<'_>>, options: &ReadOptions, mut stats: ReadStats) -> Result<Vec<Ragged>> {
+pub(crate) fn carry_out(columns: &[Column<'_>], options: &ReadOptions, mut stats: ReadStats) -> Result<Vec<Ragged>> {
     let start = Instant::now();
-    let outputs = execute(&columns, options, &mut stats)?;
+    let outputs = execute(columns, options, &mut stats)?;
     let mut values = Vec::with_capacity(outputs.len());
     for (column, filled) in columns.iter().zip(outputs) {
         let elements = column.plan.layout().elements();

@@ -16,7 +16,7 @@ use crate::selection::rows::{Axis, Rows};
 /// check that
 ///
 /// 1. chunk keys ascend strictly: no read chunk occurs twice;
-/// 2. the rows of each chunk ascend strictly, and read from the chunk's array: no chunk serves a row twice;
+/// 2. the rows of each chunk ascend strictly, read from the chunk's array, and are not null: no chunk serves a row twice;
 /// 3. row starts ascend, and each row's span is as long as the product of its axes;
 /// 4. where a row has segments, those of each axis hold each position once, and each axis of the array belongs to one
 ///    axis of the row.
@@ -46,6 +46,9 @@ impl<'a> Tiling<'a> {
                     || served.last().is_some_and(|&row| row as usize >= rows)
                 {
                     return Err(broken("a read chunk serves a row twice"));
+                }
+                if selections.nulls().is_some() && served.iter().any(|&row| selections.is_null(row as usize)) {
+                    return Err(broken("a read chunk serves a null row"));
                 }
                 if plan.parts().len() > 1
                     && served.iter().any(|&row| selections.shapes().source(row as usize) != number)

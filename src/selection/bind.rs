@@ -9,8 +9,8 @@ use super::boxes::Boxes;
 use super::rows::Rows;
 use crate::error::{Error, ErrorKind, Result};
 
-/// The axes that a row keeps are bits of a `u64`.
-const MAX_AXES: usize = 64;
+/// Of an array, whose axes that a row keeps are bits of a `u64`; and of a row, as in `NumPy`.
+pub(super) const MAX_AXES: usize = 64;
 
 /// The shapes that selections are bound to.
 #[derive(Debug, Clone)]
@@ -135,10 +135,11 @@ impl BoundSelections {
         }
     }
 
-    /// Shape of `row` in the result, one length for each kept axis, in elements.
+    /// Shape of `row` in the result, one length for each kept axis, in elements. All are 0 where the row is null.
     #[must_use]
     pub fn extents(&self, row: usize) -> Vec<u64> {
         match &self.form {
+            _ if self.is_null(row) => vec![0; self.levels()],
             Form::Boxes(boxes) => boxes.extents(row).map(|extent| extent as u64).collect(),
             Form::Rows(rows) => rows.extents(row).iter().map(|&extent| extent as u64).collect(),
         }

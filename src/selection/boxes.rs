@@ -2,7 +2,7 @@
 
 use arrow_buffer::{NullBuffer, ScalarBuffer};
 
-use super::bind::Shapes;
+use super::bind::{MAX_AXES, Shapes};
 use super::item::{Item, resolve_index, resolve_slice};
 use super::{OutOfBounds, Progression};
 use crate::error::{Error, ErrorKind, Result};
@@ -64,7 +64,8 @@ impl Boxes {
         nulls: Option<&NullBuffer>,
     ) -> Result<(Self, Option<Vec<u32>>)> {
         let whole = (0..shapes.ndim()).filter(|axis| !(bounds.first..bounds.first + bounds.axes).contains(axis));
-        let even = whole.clone().all(|axis| shapes.common(axis).is_some());
+        // Null rows are to be empty on all axes: else those in front would have as many empty lists as they are long.
+        let even = (nulls.is_none() || bounds.first == 0) && whole.clone().all(|axis| shapes.common(axis).is_some());
         let spread;
         let bounds = if even {
             bounds
@@ -101,15 +102,17 @@ impl Boxes {
             for (place, axis) in places.clone().zip(bounds.first..) {
                 let (start, stop, len) = (starts[place], stops[place], shapes.of(row)[axis] as i64);
                 let outside = start < 0 || stop > len;
-                if start > stop || (outside && policy == OutOfBounds::Error) {
+                let refused = match policy {
+                    OutOfBounds::Error => outside,
+                    OutOfBounds::Clip => false,
+                    OutOfBounds::Fill | OutOfBounds::Null => stop.checked_sub(start).is_none(),
+                };
+                if start > stop || refused {
                     return Err(out_of_bounds(start, stop, axis, len, policy).at_selection(row));
                 }
                 beyond |= outside;
                 inner_starts[place] = start.clamp(0, len);
                 inner_stops[place] = stop.clamp(0, len);
-                if stop.checked_sub(start).is_none() {
-                    return Err(out_of_bounds(start, stop, axis, len, policy).at_selection(row));
-                }
             }
             if beyond && policy != OutOfBounds::Clip {
                 padded.push(row as u32);
@@ -279,11 +282,16 @@ pub(super) fn out_of_bounds(start: i64, stop: i64, axis: usize, len: i64, policy
             error.remedy("Clip the bounds first, use slices, which clip, or say what is to become of what is outside.")
         };
     }
-    error.expected("start <= stop, less than 2^63 apart")
+    error.expected(if start > stop { "start <= stop" } else { "bounds less than 2^63 apart" })
 }
 
 /// Checks that a row keeps as many axes as those before it.
 pub(super) fn check_levels(kept: usize, levels: &mut Option<(usize, usize)>, row: usize) -> Result<()> {
+    if kept > MAX_AXES {
+        return Err(Error::new(ErrorKind::Selection, format!("keeps {kept} axes"))
+            .at_selection(row)
+            .expected(format!("at most {MAX_AXES}")));
+    }
     let (first, first_row) = *levels.get_or_insert((kept, row));
     if kept == first {
         return Ok(());

@@ -212,14 +212,16 @@ impl Rows {
                         self.extents.push(range.len);
                     }
                 }
-                Part::Points { axes, coordinates, shape } => self.push_points(&axes, coordinates, &shape),
+                Part::Points { axes, coordinates, shape } => self.push_points(&axes, &coordinates, &shape)?,
             }
         }
         Ok(())
     }
 
-    fn push_points(&mut self, axes: &[usize], coordinates: Vec<Vec<i64>>, shape: &[usize]) {
+    fn push_points(&mut self, axes: &[usize], coordinates: &[Vec<i64>], shape: &[usize]) -> Result<()> {
         let at = self.points.len();
+        let more = coordinates.iter().map(Vec::len).sum();
+        self.points.try_reserve(more).map_err(|source| no_room(more).source(source))?;
         let mut order: Vec<usize> = (0..axes.len()).collect();
         order.sort_by_key(|&i| axes[i]);
         for &i in &order {
@@ -228,6 +230,7 @@ impl Rows {
         let mask = axes.iter().fold(0, |mask, axis| mask | 1 << axis);
         self.axes.push(Axis::Points { axes: mask, at, len: shape.iter().product() });
         self.extents.extend(shape.iter().map(|&len| len as i64));
+        Ok(())
     }
 
     pub(crate) fn levels(&self) -> usize {
@@ -385,17 +388,22 @@ fn join_points(parts: &mut Vec<Part>) -> Result<()> {
             shape = broadcast(&shape, other)?;
         }
     }
+    let places = shape.iter().try_fold(1_usize, |places, &len| places.checked_mul(len)).unwrap_or(usize::MAX);
     let (mut axes, mut coordinates) = (Vec::new(), Vec::new());
     let mut rest = Vec::new();
     for part in parts.drain(..) {
         match part {
             Part::Points { axes: of, coordinates: given, shape: from } => {
                 axes.extend(of);
-                coordinates.extend(given.iter().map(|values| stretch(values, &from, &shape)));
+                for values in given {
+                    coordinates.push(if from == shape { values } else { stretch(&values, &from, &shape, room(places)?) });
+                }
             }
             Part::Steps { axis, range, kept: false } => {
                 axes.push(axis);
-                coordinates.push(vec![range.start; shape.iter().product()]);
+                let mut values = room(places)?;
+                values.resize(places, range.start);
+                coordinates.push(values);
             }
             other => rest.push(other),
         }
@@ -419,13 +427,21 @@ fn broadcast(a: &[usize], b: &[usize]) -> Result<Vec<usize>> {
         .collect()
 }
 
-/// Repeats `values` of shape `from` to fill the shape `to`, which `from` broadcasts to.
-fn stretch(values: &[i64], from: &[usize], to: &[usize]) -> Vec<i64> {
-    if from == to {
-        return values.to_vec();
-    }
+/// An empty vector with room for `len` coordinates.
+fn room(len: usize) -> Result<Vec<i64>> {
+    let mut values = Vec::new();
+    values.try_reserve_exact(len).map_err(|source| no_room(len).source(source))?;
+    Ok(values)
+}
+
+fn no_room(len: usize) -> Error {
+    Error::new(ErrorKind::Allocation, format!("no memory for {len} coordinates of points"))
+        .remedy("Read fewer points at a time, or index orthogonally.")
+}
+
+/// Repeats `values` of shape `from` in `stretched`, which is empty, to fill the shape `to`, which `from` broadcasts to.
+fn stretch(values: &[i64], from: &[usize], to: &[usize], mut stretched: Vec<i64>) -> Vec<i64> {
     let total = to.iter().product();
-    let mut stretched = Vec::with_capacity(total);
     for place in 0..total {
         let (mut rest, mut at, mut stride) = (place, 0, 1);
         for (axis, &len) in to.iter().enumerate().rev() {

@@ -192,7 +192,8 @@ pub(crate) fn of_bounds(bounds: &[[i64; 3]], first: usize, shape: &[u64], policy
         let [start, stop, step] = bounds.map(i128::from);
         let len = i128::from(shape[axis]);
         let in_order = if step > 0 { start <= stop } else { start >= stop };
-        let inside = if step > 0 { 0 <= start && stop <= len } else { -1 <= stop && start < len };
+        // Going backwards, a range may end before the first element, and an empty one may lie anywhere.
+        let inside = if step > 0 { 0 <= start && stop <= len } else { start == stop || (-1 <= stop && start < len) };
         if !in_order || (policy == OutOfBounds::Error && !inside) {
             return None;
         }

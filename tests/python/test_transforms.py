@@ -245,6 +245,7 @@ def test_through_json_and_pickle(arrays: list[zarrow.Array], transform: IndexTra
 
 # ---- case by case ----------------------------------------------------------------------------
 
+D0, D1, D2 = map(DimensionMap, range(3))
 T = IndexTransform.from_shape(SHAPE)
 WHOLE_5, WHOLE_4 = slice(0, 5, 1), slice(0, 4, 1)
 ITEMS: dict[str, tuple[IndexTransform, list[Any]]] = {
@@ -254,6 +255,18 @@ ITEMS: dict[str, tuple[IndexTransform, list[Any]]] = {
     "new axes": (T[None, 2, None, :, 0:1, None], [2, None, None, WHOLE_5, slice(0, 1, 1), None]),
     "translated": (T[2:4].translate_domain_to((-3, 9, 2)), [slice(2, 4, 1), WHOLE_5, WHOLE_4]),
     "a point": (T[6, 4, 0], [6, 4, 0]),
+    "a length of one out of order": (
+        IndexTransform(IndexDomain.from_shape((5, 1)), (D1, D0, ConstantMap(3))),
+        [0, WHOLE_5, 3, None],
+    ),
+    "transposed": (
+        IndexTransform(IndexDomain.from_shape((4, 5, 7)), (D2, D1, D0)),
+        [(3, (4, 5, 7))],
+    ),
+    "transposed in part": (
+        IndexTransform(IndexDomain.from_shape((7, 4, 5)), (D0, D2, D1)),
+        [slice(0, 7, 1), (2, (4, 5))],
+    ),
     "lists": (T.oindex[[3, 3, 1], 1:4, [0, 2]], [(1, (3,)), slice(1, 4, 1), (1, (2,))]),
     "one repeated": (T.oindex[[3, 3, 3]], [(1, (3,)), WHOLE_5, WHOLE_4]),
     "pairs, then whole": (

@@ -20,7 +20,7 @@ def start(case: Case, threads: int) -> Reader:
     starts, stops = case.starts, case.stops
     if case.ndim == 1:
         starts, stops = starts[:, 0].copy(), stops[:, 0].copy()
-        select = zarrow.ranges
+        select: Any = zarrow.ranges
     else:
         select = zarrow.boxes
 
