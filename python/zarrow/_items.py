@@ -14,7 +14,7 @@ import pyarrow as pa
 from zarrow.errors import SelectionError
 
 _MAX = np.iinfo(np.int64).max
-_IMMUTABLE = (slice, int, np.integer, EllipsisType)
+_IMMUTABLE: tuple[type, ...] = (slice, int, np.integer, EllipsisType)
 
 
 @dataclass(frozen=True)

@@ -79,13 +79,13 @@ class Transform(Protocol):
 Selection: TypeAlias = Item | tuple[Item, ...] | Transform
 
 #: What becomes of the part of a range, box or window that is beyond its array.
-OutOfBounds: TypeAlias = Literal["error", "clip", "fill", "null"]
+OutOfBounds: TypeAlias = Literal["error"] | Literal["clip", "fill", "null"]
 
 #: How the index arrays of one selection belong together.
-Indexing: TypeAlias = Literal["orthogonal", "pointwise"]
+Indexing: TypeAlias = Literal["orthogonal"] | Literal["pointwise"]
 
 #: What becomes of chunks that the store does not hold.
-MissingChunks: TypeAlias = Literal["fill", "null", "error"]
+MissingChunks: TypeAlias = Literal["fill"] | Literal["null", "error"]
 
 #: Integers in any of the forms that :func:`zarrow.ranges` and :func:`zarrow.boxes` take.
 Integers: TypeAlias = (

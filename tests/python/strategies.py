@@ -214,12 +214,13 @@ def index_forms(draw: st.DrawFn, values: NDArray) -> Any:
     typed = values.astype(draw(st.sampled_from(fitting)))
     cut = len(typed) // 2
     forms: dict[str, Callable[[], Any]] = {
-        "list": values.tolist,
         "numpy": lambda: typed,
         "swapped": lambda: typed.astype(typed.dtype.newbyteorder()),
         "strided": lambda: np.repeat(typed, 2, axis=-1)[..., ::2],
         "Fortran": lambda: np.asfortranarray(typed),
     }
+    if values.ndim == 1 or values.size:  # else a list has another shape
+        forms["list"] = values.tolist
     if values.ndim == 1:
         forms["arrow"] = lambda: pa.array(typed)
         forms["arrow, sliced"] = lambda: pa.array(np.concatenate([typed, typed]))[len(typed) :]
@@ -229,12 +230,16 @@ def index_forms(draw: st.DrawFn, values: NDArray) -> Any:
     return forms[draw(st.sampled_from(sorted(forms)))]()
 
 
+def indices_of(length: int, most: int) -> st.SearchStrategy[list[int]]:
+    """Up to so many indices of an axis."""
+    return st.lists(st.integers(-length, length - 1), max_size=most) if length else st.just([])
+
+
 @st.composite
 def index_lists(draw: st.DrawFn, length: int) -> Any:
     """Indices of one axis: runs, shuffled, repeated, negative or none."""
-    index = st.integers(-length, length - 1)
     start = draw(st.integers(0, length))
-    values: Any = st.lists(index, max_size=7) if length else st.just([])
+    values = indices_of(length, 7)
     run = st.integers(start, length).map(lambda stop: list(range(start, stop)))
     return draw(index_forms(np.array(draw(values | run), np.int64)))
 
@@ -295,7 +300,9 @@ def pointwise_items(draw: st.DrawFn, shape: tuple[int, ...]) -> list[Any]:
                 axis += span
                 continue
             span = 1
-        own = [n if draw(st.booleans()) else 1 for n in common][draw(st.integers(0, 1)) :]
+        own = [n if draw(st.booleans()) else 1 for n in common][
+            draw(st.integers(0, len(common) - 1)) :
+        ]
         if kind == "index" and (length or 0 in own):
             low = min(-length, 0)
             number = st.integers(low, max(length - 1, 0))
@@ -495,16 +502,14 @@ def list_columns(draw: st.DrawFn, shape: tuple[int, ...]) -> Columns:
         ends = st.lists(st.integers(0, shape[0]), min_size=1, max_size=6)
         offsets = np.sort(draw(ends))
         count = len(offsets) - 1
-        numbers = st.integers(-count, count - 1) if count else st.nothing()
-        which = draw(st.none() | st.lists(numbers, max_size=6))
+        which = draw(st.none() | indices_of(count, 6))
         asked = list(range(count)) if which is None else which
         rows = [(np.arange(offsets[:-1][row], offsets[1:][row]), *whole[1:]) for row in asked]
         told = f"rows({offsets.tolist()}, {which})"
         return Columns(zarrow.rows(offsets, which), list(rows), "error", told)
     axis = draw(st.integers(0, len(shape) - 1))
     length = shape[axis]
-    numbers = st.integers(-length, length - 1) if length else st.nothing()
-    lists = draw(st.lists(st.none() | st.lists(numbers, max_size=6), max_size=5))
+    lists = draw(st.lists(st.none() | indices_of(length, 6), max_size=5))
     rows_or_null: list[tuple[NDArray, ...] | None] = []
     for each in lists:
         if each is None:

@@ -35,7 +35,16 @@ def test_docstring(example, tmp_path, monkeypatch):
 
 def test_public_functions_have_examples():
     shown = {test.name.rpartition(".")[2] for test in DOCTESTS}
-    assert shown >= set(zarrow.__all__) & {"read_ragged", "open_array", "plan", "ranges", "boxes", "windows", "rows", "indices"}
+    assert shown >= set(zarrow.__all__) & {
+        "read_ragged",
+        "open_array",
+        "plan",
+        "ranges",
+        "boxes",
+        "windows",
+        "rows",
+        "indices",
+    }
 
 
 PAGES = ["README.md", "docs/selections.md"]

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import strategies
-from arrays import Layout, Written, write
+from arrays import Layout, write
 from checks import check_columns, check_items
 from hypothesis import given
 from hypothesis import strategies as st
