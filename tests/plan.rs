@@ -6,35 +6,17 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use proptest::prelude::*;
-use serde_json::{Value, json};
+use serde_json::json;
 use zarrow::zarrs::storage::store::MemoryStore;
 use zarrow::{Array, ErrorKind, Item, Layout, ReadOptions, Selections};
 
 use crate::common::cases::{self, Case, PATH};
 use crate::common::naive::{self, Padded};
 use crate::common::selections::{self, Asked, Rows};
-use crate::common::{self as lib, Bits, assert_error};
-
-/// An array without chunks, of bytes unless said otherwise.
-fn array(shape: &[u64], chunk: &[u64], data_type: &str, codecs: &Value) -> zarrow::Result<Array> {
-    let store = Arc::new(MemoryStore::new());
-    let metadata = json!({
-        "zarr_format": 3,
-        "node_type": "array",
-        "shape": shape,
-        "data_type": data_type,
-        "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": chunk}},
-        "chunk_key_encoding": {"name": "default", "configuration": {"separator": "/"}},
-        "fill_value": if data_type.starts_with("complex") { json!([0.0, 0.0]) } else { json!(0) },
-        "codecs": codecs,
-        "attributes": {},
-    });
-    lib::set(&store, "a/zarr.json", metadata.to_string());
-    lib::open(&store, "/a")
-}
+use crate::common::{self as lib, Bits, assert_error, empty_array};
 
 fn bytes(shape: &[u64], chunk: &[u64]) -> Array {
-    array(shape, chunk, "uint8", &json!([{"name": "bytes"}])).expect("array")
+    empty_array(shape, chunk, "uint8", &json!([{"name": "bytes"}])).expect("array")
 }
 
 fn case_and_rows() -> impl Strategy<Value = (Case, Rows)> {
@@ -159,10 +141,10 @@ fn grids_of_10_to_the_11_chunks_on_several_axes_plan_at_once() {
     let bytes_codec = json!([{"name": "bytes"}]);
     let sharded = |subchunk: &[u64]| json!([lib::sharding_codec(subchunk, &[json!({"name": "bytes"})], "end")]);
     let arrays = [
-        (array(&[len, len], &[chunk, chunk], "uint8", &bytes_codec), vec![chunk, chunk]),
-        (array(&[len, len], &[2 * chunk, 4 * chunk], "uint8", &sharded(&[chunk, chunk])), vec![chunk, chunk]),
-        (array(&[1 << 20; 3], &[64; 3], "uint8", &bytes_codec), vec![64; 3]),
-        (array(&[1 << 10; 6], &[10; 6], "uint8", &bytes_codec), vec![10; 6]),
+        (empty_array(&[len, len], &[chunk, chunk], "uint8", &bytes_codec), vec![chunk, chunk]),
+        (empty_array(&[len, len], &[2 * chunk, 4 * chunk], "uint8", &sharded(&[chunk, chunk])), vec![chunk, chunk]),
+        (empty_array(&[1 << 20; 3], &[64; 3], "uint8", &bytes_codec), vec![64; 3]),
+        (empty_array(&[1 << 10; 6], &[10; 6], "uint8", &bytes_codec), vec![10; 6]),
     ];
     let mut bits = Bits(2);
     for (array, chunk) in arrays {
@@ -240,7 +222,7 @@ fn results_beyond_64_bits_are_refused() {
         assert_error(&error, ErrorKind::Allocation);
     }
     // The elements can be counted, their bytes cannot.
-    let complex = array(&[1 << 60], &[1 << 50], "complex128", &json!([lib::bytes_codec()])).expect("array");
+    let complex = empty_array(&[1 << 60], &[1 << 50], "complex128", &json!([lib::bytes_codec()])).expect("array");
     let error = complex.read(&whole(1), &ReadOptions::default()).expect_err("too large");
     assert_error(&error, ErrorKind::Allocation);
     // The bytes can be counted, no machine has them.

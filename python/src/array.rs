@@ -42,7 +42,7 @@ impl Array {
     /// NumPy data type of one element, in native byte order.
     #[getter]
     fn dtype<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        py.import("numpy")?.call_method1("dtype", (self.zarr_dtype(),))
+        py.import("numpy")?.call_method1("dtype", (self.inner.element_type().numpy_name(),))
     }
 
     /// Zarr v3's name of the data type.

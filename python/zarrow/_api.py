@@ -196,8 +196,9 @@ def read_ragged(
     pyarrow.Array
         Row *i* is selection *i*. Its type is as many levels of ``LargeList`` as axes are kept,
         around the element type: float64 becomes ``double``, bool ``bool``, complex a list of two
-        floats. Only what has nulls is nullable. All values lie in one buffer, 64-byte aligned, in
-        C order. The innermost field's metadata ``zarr:dtype`` names the Zarr data type.
+        floats, datetime64 and timedelta64 timestamps and durations, with nulls for NaT. Only what
+        has nulls is nullable. All values lie in one buffer, 64-byte aligned, in C order. The
+        innermost field's metadata ``zarr:dtype`` names the Zarr data type.
     ReadStats
         Only if `return_stats`: chunks and bytes fetched and decoded, and seconds.
 
@@ -365,7 +366,12 @@ def _fill_bytes(fill: Any, dtype: np.dtype[Any]) -> bytes:
     value = np.asarray(fill)
     if value.ndim:
         raise ValueError(f"fill has shape {value.shape}; expected one value")
-    kinds = {"b": "b", "c": "iufcO"}.get(dtype.kind, "iufO")  # Python's large integers are objects
+    if dtype.kind == value.dtype.kind and dtype.kind in "Mm":
+        time = value.astype(dtype)
+        if np.isnat(value) or time == value:
+            return time.tobytes()
+    # Python's large integers are objects.
+    kinds = {"b": "b", "c": "iufcO", "M": "", "m": ""}.get(dtype.kind, "iufO")
     if value.dtype.kind in kinds:
         try:
             with np.errstate(all="ignore"):

@@ -1,8 +1,9 @@
 """Transforms of zarr-indexing, as items of a selection.
 
 An ``IndexTransform`` maps the positions of a result (its input domain) to indices of the array, one
-output map for each axis. Axes whose maps come in the order of the input dimensions become a slice
-or an integer each; the others are taken together, as points.
+output map for each axis: a constant, an affine map of one input dimension, or an array of indices.
+Axes whose maps come in the order of the input dimensions become a slice, an integer or indices
+each; the others are taken together, as points.
 """
 
 from __future__ import annotations
@@ -12,7 +13,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
-from zarr_indexing import ConstantMap, DimensionMap
 
 from zarrow._items import Points
 from zarrow._selections import _wrap
@@ -34,7 +34,8 @@ class _Steps:
     step: int
 
 
-_Indices: TypeAlias = "_Steps | np.ndarray[Any, Any]"  # the array has all input dimensions
+# An array has all input dimensions.
+_Indices: TypeAlias = _Steps | np.ndarray[Any, Any]
 
 
 @dataclass(frozen=True)
@@ -82,16 +83,15 @@ def items(transform: Any, shape: Sequence[int], row: int, *, pointwise: bool) ->
 
 def _indices(output: Any, domain: Any, row: int, axis: int, length: int) -> _Indices:
     """Evaluate one output map over a domain that is not empty."""
-    offset = int(output.offset)
-    if isinstance(output, ConstantMap):
-        _check(offset, offset, row, axis, length)
-        return _Steps(None, offset, 0)
-    step = int(output.stride)
-    if isinstance(output, DimensionMap):
+    offset, step = int(output.offset), int(getattr(output, "stride", 0))
+    if hasattr(output, "input_dimension"):
         dimension = int(output.input_dimension)
         first = offset + step * int(domain.inclusive_min[dimension])
         _check(first, first + step * (int(domain.shape[dimension]) - 1), row, axis, length)
         return _Steps(dimension if step else None, first, step)
+    if not hasattr(output, "index_array"):
+        _check(offset, offset, row, axis, length)
+        return _Steps(None, offset, 0)
     index = output.index_array
     low, high = int(index.min()), int(index.max())
     first, last = offset + step * low, offset + step * high

@@ -11,6 +11,7 @@ use arrow_buffer::{BooleanBuffer, Buffer, MutableBuffer, NullBuffer, ScalarBuffe
 use arrow_schema::{DataType, Field, FieldRef};
 use zarrs::plugin::ExtensionName;
 
+use super::Time;
 use crate::error::{Error, ErrorKind, Result};
 
 /// Type of the elements of an array.
@@ -32,6 +33,8 @@ pub enum ElementType {
     Float64,
     Complex64,
     Complex128,
+    /// A point in time or a span of time.
+    Time(Time),
 }
 
 impl ElementType {
@@ -60,6 +63,15 @@ impl ElementType {
         })
     }
 
+    /// `NumPy`'s name of the type.
+    #[must_use]
+    pub fn numpy_name(self) -> String {
+        match self {
+            Self::Time(time) => time.numpy_name(),
+            _ => self.zarr_name().to_owned(),
+        }
+    }
+
     /// Zarr v3's name of the type.
     #[must_use]
     pub fn zarr_name(self) -> &'static str {
@@ -78,6 +90,7 @@ impl ElementType {
             Self::Float64 => "float64",
             Self::Complex64 => "complex64",
             Self::Complex128 => "complex128",
+            Self::Time(time) => time.zarr_name(),
         }
     }
 
@@ -88,7 +101,7 @@ impl ElementType {
             Self::Bool | Self::Int8 | Self::UInt8 => 1,
             Self::Int16 | Self::UInt16 | Self::Float16 => 2,
             Self::Int32 | Self::UInt32 | Self::Float32 => 4,
-            Self::Int64 | Self::UInt64 | Self::Float64 | Self::Complex64 => 8,
+            Self::Int64 | Self::UInt64 | Self::Float64 | Self::Complex64 | Self::Time(_) => 8,
             Self::Complex128 => 16,
         }
     }
@@ -119,6 +132,7 @@ impl ElementType {
             Self::Float64 => DataType::Float64,
             Self::Complex64 => DataType::FixedSizeList(part(DataType::Float32), 2),
             Self::Complex128 => DataType::FixedSizeList(part(DataType::Float64), 2),
+            Self::Time(time) => time.arrow_type(),
         }
     }
 
@@ -140,6 +154,7 @@ impl ElementType {
             Self::Float64 => primitive::<Float64Type>(bytes, len, nulls),
             Self::Complex64 => pairs(DataType::Float32, primitive::<Float32Type>(bytes, len * 2, None), nulls)?,
             Self::Complex128 => pairs(DataType::Float64, primitive::<Float64Type>(bytes, len * 2, None), nulls)?,
+            Self::Time(time) => time.wrap(bytes, len, nulls),
         })
     }
 }
@@ -167,7 +182,7 @@ fn part(float: DataType) -> FieldRef {
     Arc::new(Field::new("item", float, false))
 }
 
-fn primitive<T: ArrowPrimitiveType>(bytes: Buffer, len: usize, nulls: Option<NullBuffer>) -> ArrayRef {
+pub(super) fn primitive<T: ArrowPrimitiveType>(bytes: Buffer, len: usize, nulls: Option<NullBuffer>) -> ArrayRef {
     Arc::new(PrimitiveArray::<T>::new(ScalarBuffer::new(bytes, 0, len), nulls))
 }
 

@@ -15,6 +15,7 @@ enum Kind {
     Signed,
     Float,
     Complex,
+    Time,
 }
 
 fn kind(element: ElementType) -> Kind {
@@ -25,6 +26,7 @@ fn kind(element: ElementType) -> Kind {
         E::Int8 | E::Int16 | E::Int32 | E::Int64 => Kind::Signed,
         E::Float16 | E::Float32 | E::Float64 => Kind::Float,
         E::Complex64 | E::Complex128 => Kind::Complex,
+        E::Time(_) => Kind::Time,
     }
 }
 
@@ -47,6 +49,9 @@ pub(crate) fn common_type(elements: impl IntoIterator<Item = ElementType>) -> Re
 
 fn pair(one: ElementType, two: ElementType) -> Option<ElementType> {
     use ElementType as E;
+    if kind(one) == Kind::Time || kind(two) == Kind::Time {
+        return (one == two).then_some(one);
+    }
     let (low, high) = if kind(one) <= kind(two) { (one, two) } else { (two, one) };
     if kind(low) == kind(high) {
         return Some(if low.size() > high.size() { low } else { high });

@@ -14,8 +14,10 @@ use zarrs::plugin::{PluginCreateError, ZarrVersion};
 use zarrs::storage::StoreKey;
 
 use super::decode::Decoder;
+use super::logical;
 use super::shard::Sharding;
 use crate::arrow::ElementType;
+use crate::arrow::Time;
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::Scratch;
 use crate::store::{Source, ZarrFormat};
@@ -26,6 +28,8 @@ pub(super) struct Opened {
     pub(super) key: StoreKey,
     /// The document that holds the user attributes, as it is in the store; empty if there is none.
     pub(super) attributes_document: Vec<u8>,
+    /// What 64-bit integers stand for, if they are times.
+    pub(super) time: Option<Time>,
 }
 
 /// Reads and parses the metadata of the array at node path `path`.
@@ -44,15 +48,16 @@ pub(super) fn open(source: &Source, path: &str, format: Option<ZarrFormat>) -> R
     if format != Some(ZarrFormat::V2) {
         let key = key("zarr.json")?;
         if let Some(document) = source.get(&key, &mut scratch)? {
-            let metadata = parse_v3(document.as_ref()).map_err(|error| error.at_key(key.as_str()))?;
+            let (metadata, time) = parse_v3(document.as_ref()).map_err(|error| error.at_key(key.as_str()))?;
             let attributes_document = document.as_ref().to_vec();
-            return create(path, ArrayMetadata::V3(metadata)).map(|array| Opened { array, key, attributes_document });
+            let array = create(path, ArrayMetadata::V3(metadata))?;
+            return Ok(Opened { array, key, attributes_document, time });
         }
     }
     if format != Some(ZarrFormat::V3) {
         let key_array = key(".zarray")?;
         if let Some(document) = source.get(&key_array, &mut scratch)? {
-            let mut metadata = parse_v2(document.as_ref()).map_err(|error| error.at_key(key_array.as_str()))?;
+            let (mut metadata, time) = parse_v2(document.as_ref()).map_err(|error| error.at_key(key_array.as_str()))?;
             drop(document);
             let mut attributes_document = Vec::new();
             let key_attributes = key(".zattrs")?;
@@ -61,11 +66,8 @@ pub(super) fn open(source: &Source, path: &str, format: Option<ZarrFormat>) -> R
                     parse(document.as_ref()).map_err(|error| error.at_key(key_attributes.as_str()))?;
                 attributes_document = document.as_ref().to_vec();
             }
-            return create(path, ArrayMetadata::V2(metadata)).map(|array| Opened {
-                array,
-                key: key_array,
-                attributes_document,
-            });
+            let array = create(path, ArrayMetadata::V2(metadata))?;
+            return Ok(Opened { array, key: key_array, attributes_document, time });
         }
     }
     let looked_for = match format {
@@ -123,8 +125,9 @@ fn invalid_document() -> Error {
         .remedy("The document is damaged or was written by something else; write it again.")
 }
 
-fn parse_v2(document: &[u8]) -> Result<ArrayMetadataV2> {
+fn parse_v2(document: &[u8]) -> Result<(ArrayMetadataV2, Option<Time>)> {
     let mut value = parse_object(document)?;
+    let time = logical::take_time_v2(&mut value)?;
     let dtype = value.get("dtype").cloned().unwrap_or_default();
     if dtype.is_array() {
         return Err(Error::new(ErrorKind::Unsupported, format!("structured data type {dtype}"))
@@ -149,7 +152,7 @@ fn parse_v2(document: &[u8]) -> Result<ArrayMetadataV2> {
         // C and F order are the same; without the transpose there is nothing to get wrong.
         metadata.order = ArrayMetadataV2Order::C;
     }
-    Ok(metadata)
+    Ok((metadata, time))
 }
 
 /// A fill value such as `1.0` for integers is the integer, as zarr-python has it.
@@ -176,7 +179,7 @@ fn from_value<T: serde::de::DeserializeOwned>(value: serde_json::Value) -> Resul
     serde_json::from_value(value).map_err(|source| invalid_document().source(source))
 }
 
-fn parse_v3(document: &[u8]) -> Result<ArrayMetadataV3> {
+fn parse_v3(document: &[u8]) -> Result<(ArrayMetadataV3, Option<Time>)> {
     let mut value = parse_object(document)?;
     if value.get("node_type").and_then(serde_json::Value::as_str) == Some("group") {
         return Err(Error::new(ErrorKind::NotFound, "a group")
@@ -197,6 +200,7 @@ fn parse_v3(document: &[u8]) -> Result<ArrayMetadataV3> {
                 .expected("a name, or a name and a configuration")
         })?;
     }
+    let time = logical::take_time_v3(&mut value)?;
     if value["attributes"].is_null() {
         value["attributes"] = serde_json::json!({});
     }
@@ -215,7 +219,7 @@ fn parse_v3(document: &[u8]) -> Result<ArrayMetadataV3> {
         return Err(Error::new(ErrorKind::Unsupported, format!("the metadata has an extension '{name}'"))
             .expected("only extensions with \"must_understand\": false"));
     }
-    Ok(metadata)
+    Ok((metadata, time))
 }
 
 fn create(path: &str, metadata: ArrayMetadata) -> Result<Array<()>> {

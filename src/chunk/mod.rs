@@ -3,6 +3,7 @@
 //! With `store`, the only place that names the types of `zarrs`.
 
 mod decode;
+mod logical;
 mod metadata;
 mod shard;
 
@@ -48,9 +49,10 @@ struct Inner {
 
 impl Inner {
     fn open(source: Source, path: &str, format: Option<ZarrFormat>, location: &str) -> Result<Self> {
-        let metadata::Opened { array: zarrs, key, attributes_document } = metadata::open(&source, path, format)?;
-        let element = ElementType::from_zarrs(zarrs.data_type(), &metadata::declared_data_type(zarrs.metadata()))?;
-        let geometry = metadata::geometry(&zarrs, element)?;
+        let metadata::Opened { array: zarrs, key, attributes_document, time } = metadata::open(&source, path, format)?;
+        let stored = ElementType::from_zarrs(zarrs.data_type(), &metadata::declared_data_type(zarrs.metadata()))?;
+        let geometry = metadata::geometry(&zarrs, stored)?;
+        let element = time.map_or(stored, ElementType::Time);
         let grid = Grid::new(zarrs.shape(), &geometry.read_chunk, &geometry.in_shard)?;
         let values = |shape: &[NonZeroU64]| shape.iter().map(|n| n.get()).collect::<Vec<_>>();
         Ok(Self {

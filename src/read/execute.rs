@@ -12,6 +12,7 @@ use super::column::{ColumnRead, WorkerScratch, fill_value};
 use super::padding::pad;
 use super::scatter::{finish, scatters};
 use super::stats::Counters;
+use super::times::convert_times;
 use super::validity::Validity;
 use super::{ReadOptions, ReadStats, pool};
 use crate::arrow::ElementType;
@@ -73,7 +74,8 @@ pub(crate) fn execute(columns: &[Column<'_>], options: &ReadOptions, stats: &mut
     let mut last_of_column = Vec::with_capacity(columns.len());
     for ((column, output), validity) in columns.iter().zip(&mut outputs).zip(&validities) {
         let strides: Vec<_> = column.arrays.iter().map(|array| array.decoder().strides()).collect();
-        let zeroed = output.is_zeroed();
+        // Rows that were padded hold more than zeros by now.
+        let zeroed = output.is_zeroed() && column.plan.selections().padded().is_empty();
         let tiling = Tiling::check(column.plan)?;
         let scatters = scatters(tiling, output.as_mut_slice(), zeroed, column.element.size(), &strides)?;
         for (&array, scatter) in column.arrays.iter().zip(scatters) {
@@ -138,8 +140,15 @@ pub(crate) fn execute(columns: &[Column<'_>], options: &ReadOptions, stats: &mut
     }
     counters.add_to(stats);
     stats.bytes_held += budget.most() as u64;
-    let filled = |(values, validity): (Output, Validity)| Filled { values, nulls: validity.into_nulls() };
-    Ok(outputs.into_iter().zip(validities).map(filled).collect())
+    let mut filled = Vec::with_capacity(outputs.len());
+    for ((column, mut values), validity) in columns.iter().zip(outputs).zip(validities) {
+        if let ElementType::Time(time) = column.element {
+            let convert = || convert_times(time, values.as_mut_slice(), column.plan.layout().row_starts(), &validity);
+            pool.install(convert)?;
+        }
+        filled.push(Filled { values, nulls: validity.into_nulls() });
+    }
+    Ok(filled)
 }
 
 /// The first error of any worker; the others stop when they see it.

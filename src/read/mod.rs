@@ -9,6 +9,7 @@
 //! * [`run`]: the geometry of copies.
 //! * [`padding`]: elements beyond the array.
 //! * [`validity`]: elements that are null.
+//! * [`times`]: counts of time in the units of Arrow.
 //! * [`scatter`]: disjoint writes into one output, in unsafe code.
 //! * [`pool`]: the threads.
 //! * [`stats`]: what a read did.
@@ -24,6 +25,7 @@ mod run;
 mod scatter;
 mod shards;
 mod stats;
+mod times;
 mod validity;
 
 use std::sync::Arc;

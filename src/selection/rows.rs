@@ -396,7 +396,11 @@ fn join_points(parts: &mut Vec<Part>) -> Result<()> {
             Part::Points { axes: of, coordinates: given, shape: from } => {
                 axes.extend(of);
                 for values in given {
-                    coordinates.push(if from == shape { values } else { stretch(&values, &from, &shape, room(places)?) });
+                    coordinates.push(if from == shape {
+                        values
+                    } else {
+                        stretch(&values, &from, &shape, room(places)?)
+                    });
                 }
             }
             Part::Steps { axis, range, kept: false } => {

@@ -156,6 +156,24 @@ pub(crate) fn open(store: &Arc<MemoryStore>, path: &str) -> zarrow::Result<Array
     Array::open(storage, path)
 }
 
+/// An array whose store holds no chunk, of fill value 0.
+pub(crate) fn empty_array(shape: &[u64], chunk: &[u64], data_type: &str, codecs: &Value) -> zarrow::Result<Array> {
+    let store = Arc::new(MemoryStore::new());
+    let metadata = json!({
+        "zarr_format": 3,
+        "node_type": "array",
+        "shape": shape,
+        "data_type": data_type,
+        "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": chunk}},
+        "chunk_key_encoding": {"name": "default", "configuration": {"separator": "/"}},
+        "fill_value": if data_type.starts_with("complex") { json!([0.0, 0.0]) } else { json!(0) },
+        "codecs": codecs,
+        "attributes": {},
+    });
+    set(&store, "a/zarr.json", metadata.to_string());
+    open(&store, "/a")
+}
+
 /// So many cases, unless the environment variable `PROPTEST_CASES` asks for another number. Cases that fail are printed,
 /// not kept in files.
 pub(crate) fn config(cases: u32) -> ProptestConfig {
