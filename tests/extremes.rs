@@ -14,7 +14,7 @@ use arrow::datatypes::{UInt8Type, UInt16Type};
 use serde_json::json;
 use zarrow::zarrs::storage::store::MemoryStore;
 use zarrow::{
-    Array, ElementType, ErrorKind, Indexing, Indices, Item, Mask, MissingChunks, OutOfBounds, Plan, Points, ReadOptions,
+    Array, ElementType, ErrorKind, Indexing, Indices, Item, Mask, MissingChunks, OutOfBounds, Points, ReadOptions,
     Selections,
 };
 
@@ -423,44 +423,56 @@ fn sevens(shape: &[u64], chunk: &[u64]) -> Array {
 #[test]
 #[ignore = "takes 2.2 GiB of memory"]
 fn more_than_2_to_the_31_elements() {
-    let array = sevens(&[1 << 40, 3], &[1 << 24, 3]);
+    let array = sevens(&[3, 1 << 40], &[3, 1 << 24]);
     let wanted = (1_i64 << 31) / 3 + 5_000_000;
     let half = wanted / 2;
     let far = 1 << 39;
-    // Boxes, and the same by steps, in rows that are neighbours of an empty row and of one of two elements.
-    let starts = vec![far, 7, far + half, 5];
-    let stops = vec![far + half, 7, far + wanted, 7];
-    let ranges = Selections::ranges(starts.clone(), stops.clone()).expect("ranges");
-    let steps = Selections::ranges(
-        vec![far + half - 1, 7, far + wanted - 1, 5],
-        vec![far - 1, 6, far + half - 1, 7],
-    );
-    let steps = steps.and_then(|steps| steps.with_steps(vec![-1, -2, -1, 1])).expect("steps");
+    // Boxes, and the same by steps, beside an empty row, or one of one index, and one of two.
+    let ranges = Selections::ranges(vec![far, 7, far + half, 5], vec![far + half, 7, far + wanted, 7]);
+    let starts = vec![far + half - 1, 7, far + wanted - 1, 5];
+    let steps = Selections::ranges(starts, vec![far - 1, 6, far + half - 1, 7]);
+    let steps = steps.and_then(|steps| steps.with_steps(vec![-1, -2, -1, 1]));
     for (selections, second) in [(ranges, 0), (steps, 1)] {
+        let selections = selections.expect("ranges").with_first_axis(1);
         let began = Instant::now();
         let plan = array.plan(&selections).expect("plan");
         let planned = began.elapsed();
         let ragged = plan.read(&ReadOptions::default()).expect("read");
         println!("{} elements: planned in {planned:?}, read in {:?}", ragged.values().len(), ragged.stats().read_time);
-        let rows = (wanted + second + 2) as usize;
         assert!(ragged.values().len() > 1 << 31);
-        assert_eq!(ragged.values().len(), rows * 3);
-        assert_eq!(ragged.offsets()[0][..], [0, half, half + second, wanted + second, wanted + second + 2]);
-        assert_eq!(ragged.offsets()[1].last(), Some(&(rows as i64 * 3)));
-        let values = ragged.values().as_primitive::<UInt8Type>().values().clone();
-        assert!(values.iter().all(|&value| value == 7));
+        let lengths = [half, second, wanted - half, 2];
+        let mut ends = vec![0];
+        ends.extend(lengths.iter().flat_map(|len| [len; 3]).scan(0, |end, len| {
+            *end += len;
+            Some(*end)
+        }));
+        assert_eq!((&ragged.offsets()[0][..], &ragged.offsets()[1][..]), (&[0, 3, 6, 9, 12][..], &ends[..]));
+        assert_eq!(ragged.values().len() as i64, ends[12]);
+        assert!(ragged.values().as_primitive::<UInt8Type>().values().iter().all(|&value| value == 7));
         let rows = ragged.into_array();
         let last = rows.as_list::<i64>().value(3);
-        assert_eq!(last.as_list::<i64>().value(1).as_primitive::<UInt8Type>().values()[..], [7; 3]);
+        assert_eq!(last.as_list::<i64>().value(2).as_primitive::<UInt8Type>().values()[..], [7; 2]);
     }
 }
 
-/// Nanoseconds for each selection.
-fn per_selection(array: &Array, selections: &Selections) -> (Plan, f64) {
-    let began = Instant::now();
+/// Time that this process has had of the processors, where the system tells it.
+fn processor_time() -> Duration {
+    let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    let behind_name = stat.rsplit(')').next().unwrap_or_default();
+    let ticks: u64 = behind_name.split_whitespace().skip(11).take(2).filter_map(|field| field.parse::<u64>().ok()).sum();
+    Duration::from_millis(ticks * 10)
+}
+
+/// Plans, and says how long that took for each of `count`.
+fn time(array: &Array, selections: &Selections, count: usize, name: &str) {
+    let (began, busy) = (Instant::now(), processor_time());
     let plan = array.plan(black_box(selections)).expect("plan");
-    let time = began.elapsed();
-    (plan, time.as_nanos() as f64 / selections.len() as f64)
+    let [wall, busy] = [began.elapsed(), processor_time() - busy].map(|time| time.as_nanos() as f64 / count as f64);
+    println!(
+        "{count} {name}: {wall:.0} ns each, {busy:.0} ns of processors; {} pieces in {} read chunks",
+        plan.pieces(),
+        plan.read_chunks()
+    );
 }
 
 /// Run by `cargo test --release --test extremes -- --ignored --nocapture planning`.
@@ -475,15 +487,21 @@ fn planning_of_millions() {
     let stops = |starts: &[i64]| starts.iter().zip(&lengths).map(|(start, len)| start + len).collect::<Vec<_>>();
     for order in ["shuffled", "sorted"] {
         let ranges = Selections::ranges(starts.clone(), stops(&starts)).expect("ranges");
-        let (plan, time) = per_selection(&line, &ranges);
-        println!("{count} {order} ranges: {time:.0} ns each, {} pieces in {} chunks", plan.pieces(), plan.read_chunks());
-        assert!(plan.pieces() >= count);
-        drop(plan);
+        time(&line, &ranges, count, &format!("{order} ranges"));
         let steps = ranges.with_steps(vec![2; count]).expect("steps");
-        let (plan, time) = per_selection(&line, &steps);
-        println!("{count} {order} ranges with steps: {time:.0} ns each, {} pieces", plan.pieces());
+        time(&line, &steps, count, &format!("{order} ranges with steps"));
         starts.sort_unstable();
     }
+    let indices: Vec<i64> = (0..count as i64 * 10).collect();
+    let offsets: Vec<i64> = (0..=count as i64).map(|row| row * 10).collect();
+    time(&line, &Selections::indices(offsets, indices).expect("lists"), count, "lists of ten indices in a run");
+    for (name, stride) in [("sorted indices in a run", 1), ("sorted indices, every third", 3)] {
+        let row = Indices::new((0..count as i64).map(|at| 1000 + at * stride).collect::<Vec<_>>());
+        time(&line, &Selections::items([[Item::from(row)]]), count, name);
+    }
+    let mask = Mask::new((0..1 << 25).map(|at: u64| at % 64 < 32).collect());
+    time(&bytes(&[1 << 25], &[1 << 16]), &Selections::items([[Item::from(mask)]]), 1 << 25, "bits of a mask in runs of 32");
+
     let (count, extents) = (1_000_000, [8, 16, 24]);
     let volume = bytes(&[1 << 12; 3], &[64; 3]);
     let (mut from, mut to) = (Vec::new(), Vec::new());
@@ -494,21 +512,9 @@ fn planning_of_millions() {
             to.push(start + extent as i64);
         }
     }
-    let (plan, time) = per_selection(&volume, &Selections::boxes(3, from.clone(), to.clone()).expect("boxes"));
-    println!("{count} 3-D boxes: {time:.0} ns each, {} pieces in {} chunks", plan.pieces(), plan.read_chunks());
-    drop(plan);
+    let boxes = Selections::boxes(3, from.clone(), to).expect("boxes");
+    time(&volume, &boxes, count, "3-D boxes");
+    time(&volume, &boxes.with_steps(vec![2; 3 * count]).expect("steps"), count, "3-D boxes with steps");
     let windows = Selections::windows(from, &[8, 16, 24]).expect("windows").with_out_of_bounds(OutOfBounds::Fill);
-    let (plan, time) = per_selection(&volume, &windows);
-    println!("{count} 3-D windows, padded: {time:.0} ns each, {} pieces", plan.pieces());
-    drop(plan);
-    // One list of sorted indices, in runs and not.
-    let count = 10_000_000;
-    for (name, stride) in [("in runs", 1), ("every third", 3)] {
-        let indices: Vec<i64> = (0..count).map(|at| 1000 + at * stride).collect();
-        let row = Selections::items([[Item::from(Indices::new(indices))]]);
-        let began = Instant::now();
-        let plan = line.plan(&row).expect("plan");
-        let time = began.elapsed().as_nanos() as f64 / count as f64;
-        println!("{count} sorted indices, {name}: {time:.1} ns each, {} pieces", plan.pieces());
-    }
+    time(&volume, &windows, count, "3-D windows, padded");
 }

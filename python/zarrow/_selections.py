@@ -278,7 +278,7 @@ def indices(lists: Any, values: Integers | None = None, *, axis: int = 0) -> Sel
             array = array.combine_chunks()
         if pa.types.is_null(array.type):
             array = array.cast(pa.large_list(pa.int64()))  # no lists, or null ones alone
-        if not _is_list(array.type):
+        if not _is_list(array.type) or _is_list(array.type.value_type):
             raise TypeError(f"lists is an Arrow array of {array.type}; expected lists of integers")
         if array.null_count:
             valid = pc.is_valid(array)
@@ -366,24 +366,22 @@ def _chosen(rows: Any, count: int) -> Any:
 
 def _ndim(values: Any) -> int:
     """Give the number of axes of one argument, 2 for nested lists."""
-    if hasattr(values, "__arrow_c_stream__") and not isinstance(values, pa.ChunkedArray):
-        values = pa.chunked_array(values)  # a Series, of lists perhaps
-    if hasattr(values, "ndim"):
-        return int(values.ndim)
-    if isinstance(values, (list, tuple)):
-        return 2 if len(values) and isinstance(values[0], (list, tuple, np.ndarray)) else 1
     if isinstance(values, (pa.Array, pa.ChunkedArray)):
         return 2 if _is_list(values.type) else 1
-    return 1
+    if isinstance(values, (list, tuple)) or hasattr(values, "__arrow_c_stream__"):  # a Series too
+        first = next(iter(values), None)
+        return 1 if first is None else 1 + int(hasattr(first, "__len__"))
+    return int(getattr(values, "ndim", 1))
 
 
-def _to_arrow(values: Any) -> pa.Array | pa.ChunkedArray:
-    if hasattr(values, "__arrow_c_stream__"):
-        return pa.chunked_array(values)
+def _to_arrow(lists: Any) -> pa.Array | pa.ChunkedArray:
     try:
-        return pa.array(values)
-    except (pa.ArrowInvalid, pa.ArrowTypeError) as err:
-        raise TypeError(f"lists is no list of lists of integers ({err})") from err
+        if hasattr(lists, "__arrow_c_stream__"):
+            return pa.chunked_array(lists)
+        return pa.array(lists)
+    except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError, TypeError) as err:
+        msg = f"lists is of type {_type_name(lists)} ({err}); expected lists of integers of int64"
+        raise TypeError(msg) from err
 
 
 class _Column(NamedTuple):
@@ -417,7 +415,10 @@ def _column(values: Any, name: str, ndim: int) -> _Column:
     if hasattr(values, "__arrow_c_array__"):
         return _from_arrow(pa.array(values), name, ndim)
     if hasattr(values, "__arrow_c_stream__"):
-        return _from_arrow(pa.chunked_array(values), name, ndim)
+        try:
+            return _from_arrow(pa.chunked_array(values), name, ndim)
+        except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
+            return _from_list(list(values), name, ndim)  # says what is wrong
     if hasattr(values, "__array__"):
         return _from_numpy(np.asarray(values), name, ndim)
     if isinstance(values, (list, tuple, range)):

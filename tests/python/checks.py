@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -45,12 +46,12 @@ class Reference:
         """The values."""
         return self.written.whole
 
-    @property
+    @cached_property
     def numbers(self) -> NDArray:
         """The number of the read chunk of each element."""
         return oracle.chunk_numbers(self.whole.shape, self.handle.chunks)
 
-    @property
+    @cached_property
     def stored(self) -> set[int]:
         """The numbers of the read chunks that the store holds.
 
@@ -61,7 +62,7 @@ class Reference:
         stored = [number for number, index in enumerate(grid) if index in self.written.stored]
         return set(np.unique(self.numbers[np.isin(of_layout, stored)]).tolist())
 
-    @property
+    @cached_property
     def held(self) -> NDArray:
         """Whether the store holds each element."""
         return np.isin(self.numbers, sorted(self.stored))
