@@ -8,7 +8,7 @@ use std::sync::Arc;
 use proptest::prelude::*;
 use serde_json::json;
 use zarrow::zarrs::storage::store::MemoryStore;
-use zarrow::{Array, ErrorKind, Item, Layout, ReadOptions, Selections};
+use zarrow::{Array, ErrorKind, Indexing, Indices, Item, Layout, ReadOptions, Selections};
 
 use crate::common::cases::{self, Case, PATH};
 use crate::common::naive::{self, Padded};
@@ -251,6 +251,17 @@ fn too_large_for_memory() {
     let lists = bytes(&[1 << 37, 0], &[1, 1]);
     for array in [pieces, lists] {
         let error = array.plan(&Selections::items([[Item::Ellipsis]])).expect_err("too large");
+        assert_error(&error, ErrorKind::Allocation);
+    }
+    // 2^30 elements, each in a read chunk of its own, by steps; 2^32 points of two short lists.
+    let strided = bytes(&[1 << 60], &[11_529_215]);
+    let steps = Selections::items([[Item::Slice { start: None, stop: None, step: 1 << 30 }]]);
+    let square = bytes(&[1, 1], &[1, 1]);
+    let list = |shape: [usize; 2]| Item::from(Indices::try_new(vec![0; 1 << 16], shape.to_vec()).expect("indices"));
+    let points = Selections::items([[list([1 << 16, 1]), list([1, 1 << 16])]]).with_indexing(Indexing::Pointwise);
+    for (array, selections) in [(strided, steps), (square, points)] {
+        let error = array.plan(&selections).expect_err("too large");
+        assert_eq!(error.selection(), Some(0), "{error}");
         assert_error(&error, ErrorKind::Allocation);
     }
 }

@@ -219,7 +219,7 @@ fn several_arrays() {
     for items in [vec![Item::Index(-5)], vec![indices(&[0, 4], &[2])], vec![mask(10, &[10])]] {
         let rows = Selections::items(vec![items; 2]);
         let error = Plan::new(&arrays, Some(&[0, 1]), &rows).expect_err("beyond the second");
-        assert_says(&error, kind, Some(usize::from(!error.to_string().contains("[4]")) + usize::from(error.to_string().contains("[4]"))), &["axis 0"]);
+        assert_says(&error, kind, Some(1), &["axis 0"]);
     }
 }
 

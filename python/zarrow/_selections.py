@@ -410,10 +410,10 @@ def _column(values: Any, name: str, ndim: int) -> _Column:
     """Turn one argument into a column of ``ndim`` axes (1 or 2)."""
     if isinstance(values, np.ndarray):
         return _from_numpy(values, name, ndim)
+    if not isinstance(values, pa.Array) and hasattr(values, "__arrow_c_array__"):
+        values = pa.array(values)
     if isinstance(values, (pa.Array, pa.ChunkedArray)):
         return _from_arrow(values, name, ndim)
-    if hasattr(values, "__arrow_c_array__"):
-        return _from_arrow(pa.array(values), name, ndim)
     if hasattr(values, "__arrow_c_stream__"):
         try:
             return _from_arrow(pa.chunked_array(values), name, ndim)

@@ -102,6 +102,12 @@ impl Groups {
         Ok(Self { chunks, offsets, rows })
     }
 
+    /// Groups that may be wrong, to test what checks them.
+    #[cfg(test)]
+    pub(super) fn unchecked(chunks: Vec<u64>, offsets: Vec<usize>, rows: Vec<u32>) -> Self {
+        Self { chunks, offsets, rows }
+    }
+
     /// Keys of the touched read chunks.
     pub(crate) fn chunks(&self) -> &[u64] {
         &self.chunks

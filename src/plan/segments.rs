@@ -140,3 +140,99 @@ pub(crate) fn ones(mut bits: u64) -> impl Iterator<Item = usize> {
         })
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use std::num::NonZeroU64;
+
+    use super::*;
+    use crate::selection::{Indexing, Indices, Item, Mask, Selections};
+
+    fn grid(shape: &[u64], chunk: &[u64]) -> Grid {
+        let nonzero = |lengths: &[u64]| lengths.iter().map(|&len| NonZeroU64::new(len).unwrap()).collect::<Vec<_>>();
+        Grid::new(shape, &nonzero(chunk), &vec![NonZeroU64::MIN; shape.len()]).unwrap()
+    }
+
+    /// Key, position and length of the segments of the only axis of the only row.
+    fn cut(item: impl Into<Item>, len: u64, chunk: u64) -> Vec<(u64, usize, usize)> {
+        let bound = Selections::items([[item.into(), Item::NewAxis]]).bind(&[len]).unwrap();
+        let segments = Segments::new(&bound, &[grid(&[len], &[chunk])]).unwrap().unwrap();
+        let BoundForm::Rows(rows) = bound.form() else { panic!("no rows") };
+        assert!(segments.tile(0, rows.axes()[0].len()));
+        segments.of(0).iter().map(|segment| (segment.key, segment.position, segment.len)).collect()
+    }
+
+    fn steps(start: i64, stop: Option<i64>, step: i64) -> Item {
+        Item::Slice { start: Some(start), stop, step }
+    }
+
+    #[test]
+    fn steps_are_one_segment_in_each_read_chunk() {
+        assert_eq!(cut(steps(0, Some(10), 1), 10, 4), [(0, 0, 4), (1, 4, 4), (2, 8, 2)]);
+        assert_eq!(cut(steps(3, Some(10), 2), 10, 4), [(0, 0, 1), (1, 1, 2), (2, 3, 1)]);
+        assert_eq!(cut(steps(1, Some(10), 7), 10, 4), [(0, 0, 1), (2, 1, 1)]);
+        // Backwards, the last positions lie in the first read chunk.
+        assert_eq!(cut(steps(9, None, -1), 10, 4), [(0, 6, 4), (1, 2, 4), (2, 0, 2)]);
+        assert_eq!(cut(steps(8, Some(0), -3), 10, 4), [(0, 2, 1), (1, 1, 1), (2, 0, 1)]);
+        assert_eq!(cut(steps(9, None, i64::MIN), 10, 4), [(2, 0, 1)]);
+        assert_eq!(cut(steps(5, Some(5), 3), 10, 4), []);
+        // As far as 64 bits go.
+        let len = i64::MAX as u64;
+        assert_eq!(cut(steps(-1, None, -(1 << 62)), len, 1 << 61), [(1, 1, 1), (3, 0, 1)]);
+        assert_eq!(cut(steps(0, None, i64::MAX - 1), len, len), [(0, 0, 2)]);
+    }
+
+    #[test]
+    fn indices_are_segments_by_runs() {
+        let indices = |values: &[i64]| cut(Indices::new(values.to_vec()), 10, 4);
+        assert_eq!(indices(&[0, 1, 2, 3, 4, 5]), [(0, 0, 4), (1, 4, 2)]);
+        // A run goes up by one; what is repeated, or goes down, is no run.
+        assert_eq!(indices(&[5, 5, 6, 4, 3]), [(0, 4, 1), (1, 0, 1), (1, 1, 2), (1, 3, 1)]);
+        assert_eq!(indices(&[9, 0, -1, -10]), [(0, 1, 1), (0, 3, 1), (2, 0, 1), (2, 2, 1)]);
+        assert_eq!(indices(&[]), []);
+        let mask = Mask::new([0, 1, 1, 1, 1, 0, 0, 1, 1, 0].into_iter().map(|bit| bit == 1).collect());
+        assert_eq!(cut(mask, 10, 4), [(0, 0, 3), (1, 3, 1), (1, 4, 1), (2, 5, 1)]);
+    }
+
+    #[test]
+    fn points_run_along_their_last_axis() {
+        let list = |values: &[i64]| Item::from(Indices::new(values.to_vec()));
+        let (y, x) = ([0, 0, 0, 1, 2, 2, 0], [0, 1, 2, 2, 3, 4, 3]);
+        let selections = Selections::items([[list(&y), list(&x)]]).with_indexing(Indexing::Pointwise);
+        let bound = selections.bind(&[3, 6]).unwrap();
+        let segments = Segments::new(&bound, &[grid(&[3, 6], &[2, 3])]).unwrap().unwrap();
+        let found: Vec<_> = segments.of(0).iter().map(|segment| (segment.key, segment.position, segment.len)).collect();
+        assert_eq!(found, [(0, 0, 3), (0, 3, 1), (1, 6, 1), (3, 4, 2)]);
+        assert_eq!(segments.with_key(0, 0).len(), 2);
+        assert_eq!((segments.with_key(0, 2).len(), segments.with_key(0, 9).len()), (0, 0));
+        assert!(segments.tile(0, 7) && !segments.tile(0, 6) && !segments.tile(0, 8));
+    }
+
+    /// However long its other axes are.
+    #[test]
+    fn rows_without_elements_have_no_segments() {
+        let whole = Item::Slice { start: None, stop: None, step: 1 };
+        let rows = [[whole.clone(), steps(3, Some(3), 2)], [Item::from(Indices::new(vec![0, 1])), steps(5, Some(4), 1)]];
+        let bound = Selections::items(rows).bind(&[1 << 50, 10]).unwrap();
+        let segments = Segments::new(&bound, &[grid(&[1 << 50, 10], &[1, 1])]).unwrap().unwrap();
+        assert!((0..4).all(|axis| segments.of(axis).is_empty()));
+        let boxes = Selections::items([[whole]]).bind(&[10]).unwrap();
+        assert!(Segments::new(&boxes, &[grid(&[10], &[1])]).unwrap().is_none());
+    }
+
+    #[test]
+    fn segments_with_gaps_or_overlaps_do_not_tile() {
+        let segment = |position, len| Segment { key: position as u64, position, len };
+        let tiles = |segments: &[Segment], len: usize| {
+            Segments { offsets: vec![0, segments.len()], segments: segments.to_vec() }.tile(0, len)
+        };
+        assert!(tiles(&[], 0) && !tiles(&[], 1));
+        assert!(tiles(&[segment(0, 2), segment(2, 3)], 5));
+        assert!(tiles(&[segment(3, 2), segment(0, 2), segment(2, 1)], 5));
+        assert!(!tiles(&[segment(0, 2), segment(2, 3)], 6));
+        assert!(!tiles(&[segment(0, 2), segment(3, 2)], 5));
+        assert!(!tiles(&[segment(0, 2), segment(1, 4)], 5));
+        assert!(!tiles(&[segment(0, 5), segment(0, 5)], 5));
+        assert!(!tiles(&[segment(1, 4)], 5));
+    }
+}

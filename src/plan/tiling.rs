@@ -300,3 +300,7 @@ pub(crate) struct Span {
     /// Number of positions in the row.
     pub(crate) row_len: usize,
 }
+
+#[cfg(test)]
+#[path = "tiling_tests.rs"]
+mod tests;

@@ -21,6 +21,8 @@ pub(crate) mod execute;
 mod fetch;
 mod padding;
 mod pool;
+#[cfg(test)]
+mod rows_tests;
 mod run;
 mod scatter;
 mod shards;

@@ -63,3 +63,7 @@ fn set_inside(plan: &Plan, row: usize, row_start: usize, validity: &Validity) {
         for_each_run(run, &mut walk, |_, element| validity.set(element..element + run.len));
     }
 }
+
+#[cfg(test)]
+#[path = "padding_tests.rs"]
+mod tests;

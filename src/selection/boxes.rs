@@ -345,3 +345,7 @@ fn push_row(shape: &[u64], items: &[Item], starts: &mut Vec<i64>, stops: &mut Ve
     }
     Ok(mask)
 }
+
+#[cfg(test)]
+#[path = "boxes_tests.rs"]
+mod tests;

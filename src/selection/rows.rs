@@ -460,3 +460,7 @@ fn stretch(values: &[i64], from: &[usize], to: &[usize], mut stretched: Vec<i64>
     }
     stretched
 }
+
+#[cfg(test)]
+#[path = "rows_tests.rs"]
+mod tests;

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -19,14 +20,19 @@ from strategies import Columns
 class Touched:
     """What a naive count says of a read: pairs of a row and a read chunk, and distinct chunks."""
 
-    pieces: int = 0
+    per_row: list[set[int]] = field(default_factory=list)
     chunks: set[tuple[int, int]] = field(default_factory=set)  # of an array, and its number there
 
     def add(self, of: int, numbers: NDArray) -> None:
         """Count the read chunks of one row, given for each of its elements."""
         distinct = set(np.unique(numbers).tolist())
-        self.pieces += len(distinct)
+        self.per_row.append(distinct)
         self.chunks |= {(of, number) for number in distinct}
+
+    @property
+    def pieces(self) -> int:
+        """Pairs of a row and a read chunk."""
+        return sum(map(len, self.per_row))
 
 
 @dataclass
@@ -68,49 +74,72 @@ class Reference:
         return np.isin(self.numbers, sorted(self.stored))
 
 
+@dataclass
+class Rows:
+    """The rows of a result, and for each of their elements what a read has to know.
+
+    None is a null row.
+    """
+
+    values: list[NDArray | None] = field(default_factory=list)
+    inside: list[NDArray | None] = field(default_factory=list)  # not null for being out of bounds
+    held: list[NDArray | None] = field(default_factory=list)  # not in a chunk that is missing
+    touched: Touched = field(default_factory=Touched)
+
+    def add_null(self) -> None:
+        """Add a null row."""
+        self.values.append(None)
+        self.inside.append(None)
+        self.held.append(None)
+
+    def expected(self, like: NDArray, missing_chunks: str) -> oracle.Expected:
+        """What the result must be; `like` is the whole of an array."""
+        valid = self.inside
+        if missing_chunks == "null":
+            pairs = zip(self.inside, self.held, strict=True)
+            valid = [a if a is None or b is None else a & b for a, b in pairs]
+        return oracle.expect_rows(self.values, like.dtype.name, like.ndim, valid)
+
+
 def rows_of_items(
-    reference: Reference, selections: Sequence[Any], indexing: str
-) -> tuple[list[NDArray | None], list[NDArray | None], Touched]:
-    """The rows of any items, which of their elements the store holds, and what they touch."""
+    references: Sequence[Reference], of: Sequence[int], selections: Sequence[Any], indexing: str
+) -> Rows:
+    """The rows of any items, each of its reference."""
     select = oracle.INDEXING[indexing]
-    whole, held, numbers = reference.whole, reference.held, reference.numbers
-    rows: list[NDArray | None] = []
-    marks: list[NDArray | None] = []
-    touched = Touched()
-    for selection in selections:
+    rows = Rows()
+    for number, selection in zip(of, selections, strict=True):
         if selection is None:
-            rows.append(None)
-            marks.append(None)
+            rows.add_null()
             continue
-        rows.append(select(whole, selection))
-        marks.append(select(held, selection).view(bool))
-        touched.add(0, select(numbers, selection).view(np.int64))
-    return rows, marks, touched
+        reference = references[number]
+        rows.values.append(select(reference.whole, selection))
+        held = select(reference.held, selection).view(bool)
+        rows.held.append(held)
+        rows.inside.append(np.ones_like(held))
+        rows.touched.add(number, select(reference.numbers, selection).view(np.int64))
+    return rows
 
 
 def rows_of_columns(
-    reference: Reference, columns: Columns, fill: NDArray
-) -> tuple[list[NDArray | None], list[NDArray | None], list[NDArray | None], Touched]:
-    """The rows of columns, which elements are in bounds, which the store holds, what they touch."""
-    rows: list[NDArray | None] = []
-    inside: list[NDArray | None] = []
-    held: list[NDArray | None] = []
-    touched = Touched()
-    for indices in columns.rows:
+    references: Sequence[Reference], of: Sequence[int], columns: Columns, fill: NDArray | None
+) -> Rows:
+    """The rows of columns, each of its reference. Without `fill`, arrays have their own."""
+    rows = Rows()
+    outside = np.array(-1, np.int64)
+    for number, indices in zip(of, columns.rows, strict=True):
         if indices is None:
-            rows.append(None)
-            inside.append(None)
-            held.append(None)
+            rows.add_null()
             continue
-        row, valid = oracle.box(reference.whole, indices, columns.policy, fill)
-        rows.append(row)
-        inside.append(valid)
-        outside = np.array(-1, np.int64)
+        reference = references[number]
+        beyond = fill_of(reference.written.layout) if fill is None else fill
+        row, inside = oracle.box(reference.whole, indices, columns.policy, beyond)
+        rows.values.append(row)
+        rows.inside.append(inside)
         numbers, _ = oracle.box(reference.numbers, indices, columns.policy, outside)
         numbers = numbers.view(np.int64)
-        held.append(np.isin(numbers, [*reference.stored, -1]))
-        touched.add(0, numbers[numbers >= 0])
-    return rows, inside, held, touched
+        rows.held.append(np.isin(numbers, [*reference.stored, -1]))
+        rows.touched.add(number, numbers[numbers >= 0])
+    return rows
 
 
 def check_items(
@@ -123,17 +152,9 @@ def check_items(
 ) -> None:
     """Read selections of any items, and compare all with NumPy and naive counts."""
     reference = Reference.of(written)
-    rows, held, touched = rows_of_items(reference, selections, indexing)
-    valid = held if missing_chunks == "null" else None
-    levels = written.whole.ndim
-    expected = oracle.expect_rows(rows, written.whole.dtype.name, levels, valid)
-    asked: dict[str, Any] = {"indexing": indexing, "missing_chunks": missing_chunks}
-    result, stats = zarrow.read_ragged(
-        reference.handle, selections, threads=threads, return_stats=True, **asked
-    )
-    oracle.assert_equal(result, expected)
-    check_stats(stats, reference, expected, touched)
-    check_plan(zarrow.plan(reference.handle, selections, **asked), reference, expected, touched)
+    rows = rows_of_items([reference], [0] * len(selections), selections, indexing)
+    asked = {"indexing": indexing, "missing_chunks": missing_chunks, "threads": threads}
+    check_read(reference.handle, [reference], selections, rows, asked)
 
 
 def check_columns(
@@ -146,50 +167,61 @@ def check_columns(
 ) -> None:
     """Read selections in columns, and compare all with NumPy and naive counts."""
     reference = Reference.of(written)
-    beyond = fill_of(written.layout) if fill is None else fill
-    rows, inside, held, touched = rows_of_columns(reference, columns, beyond)
-    valid = inside
-    if missing_chunks == "null":
-        pairs = zip(inside, held, strict=True)
-        valid = [a if a is None or b is None else a & b for a, b in pairs]
-    levels = written.whole.ndim
-    expected = oracle.expect_rows(rows, written.whole.dtype.name, levels, valid)
-    asked: dict[str, Any] = {"missing_chunks": missing_chunks}
+    rows = rows_of_columns([reference], [0] * len(columns.rows), columns, fill)
+    asked: dict[str, Any] = {"missing_chunks": missing_chunks, "threads": threads}
     if fill is not None:
         asked["fill"] = fill.reshape(())
-    result, stats = zarrow.read_ragged(
-        reference.handle, columns.selections, threads=threads, return_stats=True, **asked
-    )
+    check_read(reference.handle, [reference], columns.selections, rows, asked)
+
+
+def check_read(
+    array: Any,
+    references: Sequence[Reference],
+    selections: Any,
+    rows: Rows,
+    asked: dict[str, Any],
+) -> None:
+    """Read and plan an array, or a list of them, and compare all. References are all different."""
+    expected = rows.expected(references[0].whole, asked.get("missing_chunks", "fill"))
+    result, stats = zarrow.read_ragged(array, selections, return_stats=True, **asked)
     oracle.assert_equal(result, expected)
-    check_stats(stats, reference, expected, touched)
-    plan = zarrow.plan(reference.handle, columns.selections, **asked)
-    check_plan(plan, reference, expected, touched)
+    check_stats(stats, references, expected, rows.touched)
+    check_plan(zarrow.plan(array, selections, **asked), references, expected, rows.touched)
 
 
 def check_stats(
-    stats: zarrow.ReadStats, reference: Reference, expected: oracle.Expected, touched: Touched
+    stats: zarrow.ReadStats,
+    references: Sequence[Reference],
+    expected: oracle.Expected,
+    touched: Touched,
 ) -> None:
     """Compare the counters of a read with naive counts."""
-    numbers = {number for _, number in touched.chunks}
+    stored = {chunk for chunk in touched.chunks if chunk[1] in references[chunk[0]].stored}
     assert stats.rows == expected.rows
-    assert stats.chunks_decoded == stats.chunks_fetched == len(numbers & reference.stored)
-    assert stats.chunks_missing == len(numbers - reference.stored)
+    assert stats.chunks_decoded == stats.chunks_fetched == len(stored)
+    assert stats.chunks_missing == len(touched.chunks - stored)
     assert stats.pieces == touched.pieces
     assert stats.bytes_out == len(expected.values)
 
 
 def check_plan(
-    plan: zarrow.Plan, reference: Reference, expected: oracle.Expected, touched: Touched
+    plan: zarrow.Plan,
+    references: Sequence[Reference],
+    expected: oracle.Expected,
+    touched: Touched,
 ) -> None:
     """Compare the numbers of a plan with naive counts."""
-    chunk_bytes = int(np.prod(reference.handle.chunks)) * reference.whole.dtype.itemsize
+    chunk_bytes = [
+        math.prod(reference.handle.chunks) * reference.whole.dtype.itemsize
+        for reference in references
+    ]
     assert plan.rows == expected.rows
     assert plan.row_shapes.shape == (expected.rows, expected.levels)
     assert plan.bytes_out == len(expected.values)
     assert plan.read_chunks == len(touched.chunks)
-    assert plan.bytes_to_decode == len(touched.chunks) * chunk_bytes
+    assert plan.bytes_to_decode == sum(chunk_bytes[number] for number, _ in touched.chunks)
     assert plan.pieces == touched.pieces
     if expected.values:
         assert plan.amplification == plan.bytes_to_decode / plan.bytes_out
     else:
-        assert np.isnan(plan.amplification)
+        assert math.isnan(plan.amplification)

@@ -31,9 +31,9 @@ missing = st.sampled_from([0.0, 0.0, 0.3, 0.7, 1.0])
 
 
 @st.composite
-def shapes(draw: st.DrawFn, max_ndim: int = 6) -> tuple[int, ...]:
+def shapes(draw: st.DrawFn, max_ndim: int = 6, min_ndim: int = 0) -> tuple[int, ...]:
     """Rank 0 to 6, few elements, now and then an axis of length 0."""
-    ndim = draw(st.integers(0, max_ndim))
+    ndim = draw(st.integers(min_ndim, max_ndim))
     length = st.integers(1, max(AXIS_LENGTHS[ndim], 1))
     shape = [draw(length) for _ in range(ndim)]
     if ndim and draw(st.integers(0, 9)) == 0:
@@ -58,10 +58,12 @@ def chunk_shapes(draw: st.DrawFn, shape: tuple[int, ...]) -> tuple[int, ...]:
 
 
 @st.composite
-def layouts_v3(draw: st.DrawFn, max_ndim: int = 6) -> Layout:
+def layouts_v3(
+    draw: st.DrawFn, max_ndim: int = 6, min_ndim: int = 0, dtype: str | None = None
+) -> Layout:
     """A Zarr v3 array, sharded or not, through most codecs."""
-    dtype = draw(dtypes)
-    shape = draw(shapes(max_ndim))
+    dtype = dtype or draw(dtypes)
+    shape = draw(shapes(max_ndim, min_ndim))
     chunks = draw(chunk_shapes(shape))
     orders: st.SearchStrategy[Any] = st.permutations(range(len(shape))).map(tuple)
     pcodec = HAVE_PCODEC and dtype in PCODEC_TYPES and draw(st.integers(0, 9)) == 0
@@ -97,13 +99,15 @@ def layouts_v3(draw: st.DrawFn, max_ndim: int = 6) -> Layout:
 
 
 @st.composite
-def layouts_v2(draw: st.DrawFn, max_ndim: int = 6) -> Layout:
+def layouts_v2(
+    draw: st.DrawFn, max_ndim: int = 6, min_ndim: int = 0, dtype: str | None = None
+) -> Layout:
     """A Zarr v2 array through the compressors that are read."""
     compressors = ["zlib", "gzip", "zstd", "bz2", "blosc-lz4", "blosc-zstd", "blosc-zlib"]
-    shape = draw(shapes(max_ndim))
+    shape = draw(shapes(max_ndim, min_ndim))
     return Layout(
         zarr_format=2,
-        dtype=draw(dtypes),
+        dtype=dtype or draw(dtypes),
         shape=shape,
         chunks=draw(chunk_shapes(shape)),
         codecs=draw(st.sampled_from([(), *((name,) for name in compressors)])),
@@ -528,3 +532,56 @@ def columns(shape: tuple[int, ...]) -> st.SearchStrategy[Columns]:
     """Selections in columns of any kind."""
     kinds = [range_columns(shape), window_columns(shape), list_columns(shape)]
     return st.one_of(kinds if shape else [window_columns(shape)])
+
+
+# ---- several arrays --------------------------------------------------------------------------
+
+
+@st.composite
+def similar_layouts(draw: st.DrawFn) -> list[Layout]:
+    """Arrays of one data type and number of axes, which differ in all else."""
+    ndim, dtype = draw(st.integers(0, 3)), draw(dtypes)
+    either = layouts_v3(ndim, ndim, dtype) | layouts_v2(ndim, ndim, dtype)
+    return draw(st.lists(either, min_size=1, max_size=3))
+
+
+@st.composite
+def items_of_sources(
+    draw: st.DrawFn, shapes_of: list[tuple[int, ...]], indexing: str
+) -> tuple[list[int], list[Any]]:
+    """The array of each row, and its selection of any items."""
+    of = draw(st.lists(st.integers(0, len(shapes_of) - 1), max_size=7))
+    sources: list[int] = []
+    chosen: list[Any] = []
+    levels = None
+    for number in of:
+        one = draw(any_selection(shapes_of[number], indexing, levels))
+        kept = kept_axes(shapes_of[number], one, indexing)
+        if levels in (None, kept):
+            levels = kept
+            sources.append(number)
+            chosen.append(one)
+        if draw(st.integers(0, 5)) == 0:
+            sources.append(number)
+            chosen.append(None)
+    return sources, chosen
+
+
+@st.composite
+def columns_of_sources(
+    draw: st.DrawFn, shapes_of: list[tuple[int, ...]]
+) -> tuple[list[int], Columns]:
+    """The array of each row, and boxes that reach beyond it. Further axes are whole."""
+    of = draw(st.lists(st.integers(0, len(shapes_of) - 1), max_size=6))
+    axes = draw(st.integers(0, len(shapes_of[0])))
+    policy = draw(st.sampled_from(POLICIES[1:]))
+    ends = np.zeros((len(of), axes, 2), np.int64)
+    rows: list[tuple[NDArray, ...] | None] = []
+    for row, number in enumerate(of):
+        shape = shapes_of[number]
+        for axis in range(axes):
+            ends[row, axis] = draw(bound_pairs(shape[axis], policy, 1))
+        whole = [np.arange(length) for length in shape[axes:]]
+        rows.append((*(np.arange(*pair) for pair in ends[row]), *whole))
+    selections = zarrow.boxes(ends[..., 0], ends[..., 1], out_of_bounds=policy)
+    return of, Columns(selections, rows, policy, f"boxes {ends.tolist()} {policy}")

@@ -233,11 +233,11 @@ DTYPES_V3: dict[str, tuple[Any, Any]] = {
     "string": ("string", ""),
     "bytes": ("bytes", ""),
     "datetime64": (
-        {"name": "numpy.datetime64", "configuration": {"unit": "s", "scale_factor": 1}},
+        {"name": "numpy.datetime64", "configuration": {"unit": "generic", "scale_factor": 1}},
         -(2**63),
     ),
     "timedelta64": (
-        {"name": "numpy.timedelta64", "configuration": {"unit": "s", "scale_factor": 1}},
+        {"name": "numpy.timedelta64", "configuration": {"unit": "M", "scale_factor": 1}},
         0,
     ),
     "fixed_length_utf32": (
@@ -268,8 +268,8 @@ def test_data_types_not_there_yet(make: Maker, name: str) -> None:
 @pytest.mark.parametrize(
     ("dtype", "fill"),
     [
-        ("<M8[ns]", 0),
-        ("<m8[s]", 0),
+        ("<M8", 0),
+        ("<m8[Y]", 0),
         ("<U4", ""),
         ("|S5", ""),
         ("|V3", None),

@@ -86,6 +86,9 @@ class Survey:
         if dtype in oracle.ARROW_TYPES and not lacking:
             self.equal(source, values.astype(dtype), name)
             return
+        if dtype.startswith(("datetime64[", "timedelta64[")) and not lacking:
+            self.times(source, values, name)
+            return
         if isinstance(values, UnknownCodecError) and not lacking:
             self.skipped[name] = f"zarr-python's extra is not installed: {values}"
             return
@@ -119,6 +122,16 @@ class Survey:
             except (AssertionError, zarrow.ZarrowError) as error:
                 error.add_note(f"in {name}")
                 raise
+        self.read.append(name)
+
+    def times(self, source: Any, values: np.ndarray[Any, Any], name: str) -> None:
+        """Read whole; NaT is null."""
+        leaf = zarrow.read_ragged(source, [...])
+        while hasattr(leaf, "values"):
+            leaf = leaf.values
+        expected = values.astype(f"{values.dtype.kind}8[{leaf.type.unit}]").reshape(-1)
+        got = leaf.to_numpy(zero_copy_only=False)
+        np.testing.assert_array_equal(got.view("i8"), expected.view("i8"), err_msg=name)
         self.read.append(name)
 
     def report(self, title: str) -> str:

@@ -1,0 +1,340 @@
+//! Pieces tile the output exactly once, read chunks occur once, and nothing lies out of bounds; or the plan is refused.
+
+use std::num::NonZeroU64;
+use std::sync::Arc;
+
+use arrow_buffer::{BooleanBuffer, NullBuffer};
+
+use super::*;
+use crate::error::ErrorKind;
+use crate::plan::grid::Grid;
+use crate::plan::group::Groups;
+use crate::selection::{BoundSelections, Indexing, Indices, Item, Mask, OutOfBounds, Selections, Shapes};
+
+/// `SplitMix64`.
+struct Bits(u64);
+
+impl Bits {
+    fn below(&mut self, bound: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut bits = self.0;
+        bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (bits ^ (bits >> 31)) % bound
+    }
+
+    /// A number in `low..=high`.
+    fn between(&mut self, low: i64, high: i64) -> i64 {
+        low + self.below((high - low + 1) as u64) as i64
+    }
+
+    fn indices(&mut self, len: u64, count: u64) -> Vec<i64> {
+        if len == 0 {
+            return vec![];
+        }
+        let len = len as i64;
+        let mut at = self.between(-len, len - 1);
+        let next = |_| {
+            at = if self.below(3) == 0 { self.between(-len, len - 1) } else { (at + 1).min(len - 1) };
+            at
+        };
+        (0..count).map(next).collect()
+    }
+}
+
+fn nonzero(lengths: &[u64]) -> Vec<NonZeroU64> {
+    lengths.iter().map(|&len| NonZeroU64::new(len).unwrap()).collect()
+}
+
+/// Arrays of one rank: the shape of each, and of its read chunks.
+struct Arrays {
+    shapes: Vec<Vec<u64>>,
+    chunks: Vec<Vec<u64>>,
+    grids: Vec<Grid>,
+}
+
+fn random_arrays(bits: &mut Bits) -> Arrays {
+    let rank = bits.below(4) as usize;
+    let longest = [0, 30, 9, 6][rank];
+    let mut arrays = Arrays { shapes: vec![], chunks: vec![], grids: vec![] };
+    for _ in 0..=bits.below(3) / 2 {
+        let shape: Vec<u64> = (0..rank).map(|_| bits.below(longest + 1)).collect();
+        let chunk: Vec<u64> = (0..rank).map(|_| 1 + bits.below(longest / 2 + 1)).collect();
+        let in_shard: Vec<u64> = (0..rank).map(|_| 1 + bits.below(3)).collect();
+        arrays.grids.push(Grid::new(&shape, &nonzero(&chunk), &nonzero(&in_shard)).unwrap());
+        arrays.shapes.push(shape);
+        arrays.chunks.push(chunk);
+    }
+    arrays
+}
+
+/// Rows of every form.
+fn random_selections(bits: &mut Bits, shapes: &Shapes, rows: usize) -> Selections {
+    let rank = shapes.ndim();
+    let policy = [OutOfBounds::Clip, OutOfBounds::Fill, OutOfBounds::Null][bits.below(3) as usize];
+    match bits.below(5) {
+        0 | 1 if rank > 0 => {
+            let first = bits.below(rank as u64) as usize;
+            let axes = 1 + bits.below((rank - first) as u64) as usize;
+            let (mut starts, mut stops, mut steps) = (vec![], vec![], vec![]);
+            for row in 0..rows {
+                for &len in &shapes.of(row)[first..first + axes] {
+                    let start = bits.between(-3, len as i64 + 3);
+                    let len = bits.between(0, 9);
+                    let (step, forth) = (bits.between(1, 4), bits.below(2) == 0);
+                    starts.push(if forth { start } else { start + len - 1 });
+                    stops.push(if forth { start + len } else { start - 1 });
+                    steps.push(if forth { step } else { -step });
+                }
+            }
+            let (stepped, boxes) = (bits.below(2) == 0, |starts, stops| Selections::boxes(axes, starts, stops));
+            let boxes = if stepped {
+                boxes(starts, stops).unwrap().with_steps(steps).unwrap().with_out_of_bounds(OutOfBounds::Clip)
+            } else {
+                let ordered = starts.iter().zip(&stops).map(|(&a, &b): (&i64, &i64)| (a.min(b), a.max(b)));
+                let (starts, stops): (Vec<i64>, Vec<i64>) = ordered.unzip();
+                boxes(starts, stops).unwrap().with_out_of_bounds(policy)
+            };
+            boxes.with_first_axis(first)
+        }
+        2 if rank > 0 => {
+            let axis = bits.below(rank as u64) as usize;
+            let (mut offsets, mut values) = (vec![0], vec![]);
+            for row in 0..rows {
+                let count = bits.below(8);
+                values.extend(bits.indices(shapes.of(row)[axis], count));
+                offsets.push(values.len() as i64);
+            }
+            Selections::indices(offsets, values).unwrap().with_first_axis(axis)
+        }
+        form => {
+            // The axes that have index arrays, the same in all rows, so that these keep equally many.
+            let listed = bits.below(1 << rank);
+            let indexing = if form == 3 { Indexing::Orthogonal } else { Indexing::Pointwise };
+            let mut all = Vec::new();
+            for row in 0..rows {
+                let shape = shapes.of(row);
+                let lists = || (0..rank).filter(|axis| listed >> axis & 1 == 1);
+                let count = if lists().any(|axis| shape[axis] == 0) { 0 } else { bits.below(7) };
+                let mut items = vec![];
+                for (axis, &len) in shape.iter().enumerate() {
+                    items.push(if listed >> axis & 1 == 0 {
+                        let bound = |bits: &mut Bits| Some(bits.between(-12, 12)).filter(|bound| *bound != 0);
+                        let step = [1, 1, 2, 3, -1, -2][bits.below(6) as usize];
+                        Item::Slice { start: bound(bits), stop: bound(bits), step }
+                    } else if form == 3 && bits.below(3) == 0 {
+                        Mask::new((0..len).map(|_| bits.below(2) == 0).collect::<BooleanBuffer>()).into()
+                    } else {
+                        Indices::new(bits.indices(len, count)).into()
+                    });
+                }
+                items.insert(bits.below(rank as u64 + 1) as usize, Item::NewAxis);
+                all.push(items);
+            }
+            Selections::items(all).with_indexing(indexing)
+        }
+    }
+}
+
+/// All positions below `lengths`, in C order.
+fn positions(lengths: &[usize]) -> Vec<Vec<usize>> {
+    let mut all = vec![vec![]];
+    for &len in lengths {
+        all = all.iter().flat_map(|at| (0..len).map(|i| [&at[..], &[i]].concat())).collect();
+    }
+    all
+}
+
+/// The element of its array that each element of the output is, by its coordinates; none beyond the array.
+fn cells(bound: &BoundSelections) -> Vec<Option<Vec<u64>>> {
+    let rank = bound.shapes().ndim();
+    let mut cells = Vec::new();
+    for row in 0..bound.len() {
+        if bound.is_null(row) {
+            cells.resize(cells.len() + usize::from(bound.levels() == 0), None);
+            continue;
+        }
+        match bound.form() {
+            BoundForm::Boxes(boxes) => {
+                let sides: Vec<_> = (0..rank).map(|axis| boxes.side(row, axis)).collect();
+                for at in positions(&sides.iter().map(|side| side.extent as usize).collect::<Vec<_>>()) {
+                    let index = at.iter().zip(&sides).map(|(&at, side)| {
+                        let index = (side.start + at as u64).checked_sub(side.before)?;
+                        (side.start..side.stop).contains(&index).then_some(index)
+                    });
+                    cells.push(index.collect());
+                }
+            }
+            BoundForm::Rows(rows) => {
+                let axes = &rows.axes()[rows.of(row)];
+                for at in positions(&axes.iter().map(Axis::len).collect::<Vec<_>>()) {
+                    let mut cell = vec![0; rank];
+                    for (axis, &position) in axes.iter().zip(&at) {
+                        let of = match *axis {
+                            Axis::Steps { axis, .. } => vec![axis],
+                            Axis::Points { axes, .. } => ones(axes).collect(),
+                        };
+                        for number in of {
+                            cell[number] = rows.index(axis, number, position);
+                        }
+                    }
+                    cells.push(Some(cell));
+                }
+            }
+        }
+    }
+    cells
+}
+
+/// Walks through every piece, and marks what it writes.
+fn check(plan: &Plan, arrays: &Arrays) {
+    let tiling = Tiling::check(plan).unwrap();
+    let cells = cells(plan.selections());
+    assert_eq!(cells.len(), plan.layout().elements());
+    let mut written = vec![0; cells.len()];
+    let (mut at, mut piece, mut pieces) = (ChunkAt::default(), Piece::default(), 0);
+    for (source, part) in plan.parts().iter().enumerate() {
+        let (chunk, groups) = (&arrays.chunks[source], part.groups());
+        assert!(groups.chunks().is_sorted_by(|a, b| a < b), "a read chunk occurs twice");
+        let strides: Vec<usize> = (0..chunk.len()).map(|axis| chunk[axis + 1..].iter().product::<u64>() as usize).collect();
+        for (number, &key) in groups.chunks().iter().enumerate() {
+            let mut index = Vec::new();
+            part.grid().chunk_indices(key, &mut index);
+            at.set(part, key, true);
+            assert!(!groups.rows(number).is_empty());
+            for &row in groups.rows(number) {
+                assert_eq!(plan.selections().shapes().source(row as usize), source);
+                pieces += 1;
+                let visit = |piece: &Piece| {
+                    let lengths: Vec<usize> = piece.spans.iter().map(|span| span.len).collect();
+                    for places in positions(&lengths) {
+                        let (mut from, mut to) = (0_isize, 0);
+                        for (span, &place) in piece.spans.iter().zip(&places) {
+                            from += span.source as isize + place as isize * span.stride;
+                            assert!(span.target + place < span.row_len);
+                            to = to * span.row_len + span.target + place;
+                        }
+                        let to = piece.row_start + to;
+                        let cell = cells[to].as_ref().expect("an element of the array");
+                        let own: Vec<u64> = cell.iter().zip(chunk).map(|(at, chunk)| at / chunk).collect();
+                        assert_eq!(own, index, "an element of another read chunk");
+                        let local = cell.iter().zip(chunk).zip(&strides).map(|((at, chunk), stride)| at % chunk * *stride as u64);
+                        assert_eq!(from as u64, local.sum::<u64>());
+                        written[to] += 1;
+                    }
+                    assert!(lengths.iter().all(|&len| len > 0), "a piece of nothing");
+                    Ok(())
+                };
+                tiling.for_each(row, &at, &strides, &mut piece, visit).unwrap();
+            }
+        }
+    }
+    assert_eq!(pieces, plan.pieces());
+    for (times, cell) in written.iter().zip(&cells) {
+        assert_eq!(*times, i32::from(cell.is_some()), "each element once");
+    }
+    assert_eq!(tiling.elements(), written.len() - cells.iter().filter(|cell| cell.is_none()).count());
+}
+
+#[test]
+fn pieces_tile_the_output_exactly_once() {
+    let mut bits = Bits(3);
+    for _ in 0..if cfg!(miri) { 25 } else { 10_000 } {
+        let arrays = random_arrays(&mut bits);
+        let rows = bits.below(7) as usize;
+        let count = arrays.shapes.len() as u64;
+        let sources = (count > 1).then(|| (0..rows).map(|_| bits.below(count) as u32).collect::<Arc<[u32]>>());
+        let shapes = Shapes::new(arrays.shapes.clone(), sources).unwrap();
+        let selections = random_selections(&mut bits, &shapes, rows);
+        let nulls = (bits.below(3) == 0).then(|| (0..rows).map(|_| bits.below(4) > 0).collect::<Vec<bool>>());
+        let selections = selections.with_nulls(nulls.map(NullBuffer::from)).unwrap();
+        let bound = selections.bind_to(&shapes).unwrap_or_else(|error| panic!("{error}\n{selections:?}"));
+        let plan = Plan::new(bound, arrays.grids.clone(), Some(1)).unwrap();
+        check(&plan, &arrays);
+    }
+}
+
+/// A plan of four rows of an array of 5 read chunks, of which the second is null.
+fn plan_of(selections: Selections) -> Plan {
+    let grid = Grid::new(&[10], &nonzero(&[2]), &nonzero(&[1])).unwrap();
+    let nulls = NullBuffer::from(vec![true, false, true, true]);
+    let bound = selections.with_nulls(Some(nulls)).unwrap().bind(&[10]).unwrap();
+    Plan::new(bound, vec![grid], Some(1)).unwrap()
+}
+
+fn plans() -> [Plan; 2] {
+    let boxes = Selections::ranges(vec![0, 0, 3, 9], vec![3, 0, 6, 10]).unwrap();
+    let steps = boxes.clone().with_steps(vec![1, 1, 2, 1]).unwrap();
+    [plan_of(boxes), plan_of(steps)]
+}
+
+#[track_caller]
+fn assert_broken(plan: &Plan, why: &str) {
+    let error = Tiling::check(plan).err().unwrap_or_else(|| panic!("'{why}' was not seen"));
+    assert_eq!(error.kind(), ErrorKind::Internal);
+    assert!(error.to_string().contains(why), "{error}");
+}
+
+#[test]
+fn plans_that_do_not_tile_are_refused() {
+    for plan in plans() {
+        assert_eq!(plan.parts()[0].groups().chunks(), [0, 1, 2, 4]);
+        Tiling::check(&plan).unwrap();
+        let with = |chunks: &[u64], offsets: &[usize], rows: &[u32]| {
+            let mut plan = plan.clone();
+            plan.parts[0].groups = Groups::unchecked(chunks.to_vec(), offsets.to_vec(), rows.to_vec());
+            plan
+        };
+        assert_broken(&with(&[1, 1], &[0, 1, 2], &[0, 2]), "a read chunk occurs twice");
+        assert_broken(&with(&[2, 1], &[0, 1, 2], &[2, 0]), "a read chunk occurs twice");
+        assert_broken(&with(&[1], &[0, 2], &[0, 0]), "serves a row twice");
+        assert_broken(&with(&[1], &[0, 2], &[2, 0]), "serves a row twice");
+        assert_broken(&with(&[1], &[0, 1], &[4]), "serves a row twice");
+        assert_broken(&with(&[1], &[0, 1], &[u32::MAX]), "serves a row twice");
+        assert_broken(&with(&[0, 1], &[0, 1, 3], &[0, 1, 2]), "serves a null row");
+    }
+    let [boxes, steps] = plans();
+    for (mut plan, other) in [(boxes.clone(), &steps), (steps.clone(), &boxes)] {
+        // The rows of another plan, which are of other lengths.
+        plan.layout = other.layout.clone();
+        assert_broken(&plan, "a row's span does not fit its axes");
+        let fewer = Selections::ranges(vec![0], vec![3]).unwrap().bind(&[10]).unwrap();
+        plan.layout = crate::plan::Layout::new(&fewer).unwrap();
+        assert_broken(&plan, "not one span for each row");
+    }
+    // Segments that are missing, or of other rows.
+    let mut plan = steps.clone();
+    plan.segments = None;
+    assert_broken(&plan, "a row's span does not fit its axes");
+    let others = Selections::ranges(vec![0, 0, 2, 9], vec![3, 0, 3, 10]).unwrap().with_steps(vec![1, 1, 2, 1]).unwrap();
+    plan.segments = plan_of(others).segments;
+    assert_broken(&plan, "a row's span does not fit its axes");
+}
+
+#[test]
+fn rows_of_another_array_are_refused() {
+    let shapes = Shapes::new(vec![vec![10], vec![10]], Some(vec![0, 1].into())).unwrap();
+    let grid = || Grid::new(&[10], &nonzero(&[2]), &nonzero(&[1])).unwrap();
+    let bound = Selections::ranges(vec![0, 0], vec![4, 4]).unwrap().bind_to(&shapes).unwrap();
+    let mut plan = Plan::new(bound, vec![grid(), grid()], Some(1)).unwrap();
+    Tiling::check(&plan).unwrap();
+    plan.parts.swap(0, 1);
+    assert_broken(&plan, "a row of another array");
+}
+
+#[test]
+fn rows_and_chunks_that_do_not_meet_have_no_piece() {
+    for plan in plans() {
+        let tiling = Tiling::check(&plan).unwrap();
+        let (mut at, mut piece) = (ChunkAt::default(), Piece::default());
+        for (key, row, meets) in [(0, 0, true), (2, 0, false), (4, 0, false), (0, 2, false), (4, 3, true), (3, 3, false)] {
+            at.set(&plan.parts()[0], key, true);
+            let mut elements = 0;
+            let outcome = tiling.for_each(row, &at, &[1], &mut piece, |piece| {
+                elements += piece.spans[0].len;
+                Ok(())
+            });
+            assert_eq!(outcome.is_ok() && elements > 0, meets, "row {row} and read chunk {key}");
+        }
+    }
+}
