@@ -203,7 +203,7 @@ def test_type_errors(tmp_path: Path) -> None:
     for what, wrong in wrong_inputs(tmp_path).items():
         with pytest.raises(TypeError) as caught:
             zarrow.read_ragged(wrong, [np.s_[0:1]])
-        word = "LocalStore" if what == "zarr.Array in memory" else "path"
+        word = {"zarr.Array in memory": "LocalStore", "list": "sources"}.get(what, "path")
         assert word in str(caught.value), f"{what}: {caught.value}"
         if what != "zarr.Array in memory":
             with pytest.raises(TypeError):

@@ -126,7 +126,12 @@ class Survey:
 
     def times(self, source: Any, values: np.ndarray[Any, Any], name: str) -> None:
         """Read whole; NaT is null."""
-        leaf = zarrow.read_ragged(source, [...])
+        try:
+            leaf = zarrow.read_ragged(source, [...])
+        except zarrow.UnsupportedError as error:
+            assert "holds exactly" in str(error), name
+            self.refused[name] = f"UnsupportedError: {values.dtype.name} beyond Arrow's units"
+            return
         while hasattr(leaf, "values"):
             leaf = leaf.values
         expected = values.astype(f"{values.dtype.kind}8[{leaf.type.unit}]").reshape(-1)
