@@ -62,7 +62,11 @@ fn a_dozen_points_of_10_to_the_11_chunks_plan_at_once() {
         (Selections::items([[Item::from(coordinates)]]), chunks.len()),
         (Selections::items(points.iter().map(|&point| [Item::Index(point)])), points.len()),
         (Selections::indices(offsets, points.clone()).expect("lists"), points.len()),
-        (Selections::windows(points.iter().map(|point| point.rem_euclid(len)).collect::<Vec<_>>(), &[1]).expect("ones"), points.len()),
+        (
+            Selections::windows(points.iter().map(|point| point.rem_euclid(len)).collect::<Vec<_>>(), &[1])
+                .expect("ones"),
+            points.len(),
+        ),
     ];
     for (selections, pieces) in all_ways {
         let began = Instant::now();
@@ -194,7 +198,8 @@ fn refused(array: &Array, [start, stop, step]: [i64; 3], policy: OutOfBounds) {
 #[test]
 fn windows_at_the_ends_of_64_bits() {
     let array = counting(&[10], &[3]);
-    for (center, len) in [(i64::MIN, 2), (i64::MAX, 1), (i64::MAX, i64::MAX), (i64::MIN + 1, 5), (0, -1), (5, i64::MIN)] {
+    for (center, len) in [(i64::MIN, 2), (i64::MAX, 1), (i64::MAX, i64::MAX), (i64::MIN + 1, 5), (0, -1), (5, i64::MIN)]
+    {
         let error = Selections::windows(vec![0, center], &[len]).expect_err("no such window");
         assert_error(&error, ErrorKind::Selection);
         assert!(error.to_string().contains(&len.to_string()), "{error}");
@@ -246,7 +251,8 @@ fn axes_without_elements() {
             check(Points::try_new(vec![vec![].into()], vec![0]).expect("no points").into(), None, pointwise);
         }
         for item in [Item::Index(0), Item::Index(-1), Indices::new(vec![0]).into(), Indices::new(vec![-1]).into()] {
-            let error = array.plan(&Selections::items([prefix(slice(None, None, 1)), prefix(item)])).expect_err("empty");
+            let error =
+                array.plan(&Selections::items([prefix(slice(None, None, 1)), prefix(item)])).expect_err("empty");
             assert_error(&error, ErrorKind::Selection);
             assert_eq!(error.selection(), Some(1), "{error}");
             assert!(error.to_string().contains(&format!("axis {at}")), "{error}");
@@ -262,8 +268,12 @@ fn axes_without_elements() {
             }
             let values = read.expect("read").values().clone();
             let expected = if policy == OutOfBounds::Clip { 0 } else { 8 * others };
-            assert_eq!((values.len(), values.null_count()), (expected, if policy == OutOfBounds::Null { expected } else { 0 }));
-            let filled = policy == OutOfBounds::Fill && values.as_primitive::<UInt16Type>().values().iter().any(|&v| v != 9);
+            assert_eq!(
+                (values.len(), values.null_count()),
+                (expected, if policy == OutOfBounds::Null { expected } else { 0 })
+            );
+            let filled =
+                policy == OutOfBounds::Fill && values.as_primitive::<UInt16Type>().values().iter().any(|&v| v != 9);
             assert!(!filled);
         }
     }
@@ -365,7 +375,8 @@ fn arrays_without_axes() {
     lib::counting_array(&store, "/a", &[], &[], &[lib::bytes_codec()]);
     let array = lib::open(&store, "/a").expect("array");
     let nulls = NullBuffer::from(vec![true, false, true]);
-    let rows = |items: &[Item]| Selections::items(vec![items.to_vec(); 3]).with_nulls(Some(nulls.clone())).expect("nulls");
+    let rows =
+        |items: &[Item]| Selections::items(vec![items.to_vec(); 3]).with_nulls(Some(nulls.clone())).expect("nulls");
     for items in [vec![], vec![Item::Ellipsis]] {
         let ragged = array.read(&rows(&items), &ReadOptions::default()).expect("read");
         assert_eq!((ragged.stats().pieces, ragged.stats().chunks_decoded), (2, 1));
@@ -459,7 +470,8 @@ fn more_than_2_to_the_31_elements() {
 fn processor_time() -> Duration {
     let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
     let behind_name = stat.rsplit(')').next().unwrap_or_default();
-    let ticks: u64 = behind_name.split_whitespace().skip(11).take(2).filter_map(|field| field.parse::<u64>().ok()).sum();
+    let ticks: u64 =
+        behind_name.split_whitespace().skip(11).take(2).filter_map(|field| field.parse::<u64>().ok()).sum();
     Duration::from_millis(ticks * 10)
 }
 
@@ -500,7 +512,12 @@ fn planning_of_millions() {
         time(&line, &Selections::items([[Item::from(row)]]), count, name);
     }
     let mask = Mask::new((0..1 << 25).map(|at: u64| at % 64 < 32).collect());
-    time(&bytes(&[1 << 25], &[1 << 16]), &Selections::items([[Item::from(mask)]]), 1 << 25, "bits of a mask in runs of 32");
+    time(
+        &bytes(&[1 << 25], &[1 << 16]),
+        &Selections::items([[Item::from(mask)]]),
+        1 << 25,
+        "bits of a mask in runs of 32",
+    );
 
     let (count, extents) = (1_000_000, [8, 16, 24]);
     let volume = bytes(&[1 << 12; 3], &[64; 3]);

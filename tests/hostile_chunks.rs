@@ -8,7 +8,7 @@ mod common;
 use std::fmt;
 use std::num::NonZeroU64;
 use std::ops::Range;
-use std::sync::{Arc, LazyLock, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
 
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
@@ -533,26 +533,30 @@ static TARGETS: LazyLock<Vec<Mutex<Target>>> = LazyLock::new(|| {
 });
 
 /// Held by those who read on one thread, and alone by who reads on two: each change of the number makes new threads.
+/// Taken before the lock of a target.
 static THREADS: RwLock<()> = RwLock::new(());
 
-fn for_each_target(visit: impl Fn(&Target)) {
-    for target in &*TARGETS {
-        visit(&target.lock().unwrap_or_else(PoisonError::into_inner));
-    }
+fn one_thread() -> RwLockReadGuard<'static, ()> {
+    THREADS.read().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn lock(target: &Mutex<Target>) -> MutexGuard<'_, Target> {
+    target.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Tries all damages of all arrays of `family`.
 fn check(family: Family) {
-    for_each_target(|target| {
+    for target in &*TARGETS {
+        let _one = one_thread();
+        let target = lock(target);
         if target.recipe.family == family {
-            let _one = THREADS.read().unwrap_or_else(PoisonError::into_inner);
             target.check_intact();
             for damage in target.damages() {
                 target.check(&damage, 1);
             }
             target.check_intact();
         }
-    });
+    }
 }
 
 #[test]
@@ -589,21 +593,23 @@ fn chunks_read_in_part() {
 #[test]
 fn on_two_threads() {
     let _two = THREADS.write().unwrap_or_else(PoisonError::into_inner);
-    for_each_target(|target| {
+    for target in &*TARGETS {
+        let target = lock(target);
         for damage in target.damages().iter().step_by(4) {
             target.check(damage, 2);
         }
-    });
+    }
 }
 
 /// The damages above meet the paths that they are meant for: little is decoded, or read, where little is wanted.
 #[test]
 fn little_is_decoded_of_large_chunks() {
-    for_each_target(|target| {
+    for target in &*TARGETS {
+        let _one = one_thread();
+        let target = lock(target);
         if target.recipe.family != Family::Large {
-            return;
+            continue;
         }
-        let _one = THREADS.read().unwrap_or_else(PoisonError::into_inner);
         target.put(&target.intact);
         // From a directory, because only there the length of a value is known beforehand.
         let array = &target.arrays[1];
@@ -613,7 +619,7 @@ fn little_is_decoded_of_large_chunks() {
         let stats = *array.read(&element, &options).expect("intact").stats();
         let all = array.chunk_shape().iter().product::<u64>() * array.element_type().size() as u64;
         assert!(stats.bytes_decoded < all, "{}: {stats:?}", target.recipe);
-    });
+    }
 }
 
 proptest! {
@@ -626,7 +632,8 @@ proptest! {
         in_front in any::<bool>(),
         cut in prop::option::weighted(0.2, any::<prop::sample::Index>()),
     ) {
-        let target = target.get(&TARGETS).lock().unwrap_or_else(PoisonError::into_inner);
+        let _one = one_thread();
+        let target = lock(target.get(&TARGETS));
         let mut bytes = target.intact.clone();
         for (at, bit) in &flips {
             // Headers are in front.
@@ -636,7 +643,6 @@ proptest! {
         if let Some(cut) = cut {
             bytes.truncate(cut.index(bytes.len()));
         }
-        let _one = THREADS.read().unwrap_or_else(PoisonError::into_inner);
         target.check(&Damage { what: format!("{flips:?} flipped"), bytes, forged: false }, 1);
     }
 }

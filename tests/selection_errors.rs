@@ -72,7 +72,10 @@ fn items() {
         (vec![indices(&[0, 10], &[2])], &["index 10", "axis 0 of length 10", "expected -10 to 9"]),
         (vec![indices(&[-11, 0], &[2])], &["index -11", "axis 0 of length 10", "expected -10 to 9"]),
         (vec![Item::FULL, indices(&[i64::MIN], &[1])], &["index -9223372036854775808", "axis 1", "expected -8 to 7"]),
-        (vec![Item::Ellipsis, indices(&[i64::MAX], &[1])], &["index 9223372036854775807", "axis 2", "expected -3 to 2"]),
+        (
+            vec![Item::Ellipsis, indices(&[i64::MAX], &[1])],
+            &["index 9223372036854775807", "axis 2", "expected -3 to 2"],
+        ),
         (vec![Item::FULL, Item::NewAxis, Item::Index(8)], &["index 8", "axis 1 of length 8", "expected -8 to 7"]),
         (vec![Item::FULL, points(&[&[0, 7], &[2, 3]])], &["index 3", "axis 2 of length 3", "expected -3 to 2"]),
         (vec![points(&[&[0], &[-9]])], &["index -9", "axis 1 of length 8", "expected -8 to 7"]),
@@ -143,14 +146,22 @@ fn columns() {
     says(Selections::indices(vec![-1, 1], vec![0; 3]), Some(0), &["offsets -1 and 1", "expected", "0 or more"]);
     says(Selections::windows(vec![1; 4], &[2, -3]), None, &["length -3", "expected 0 or more"]);
     says(Selections::windows(vec![1, 1, i64::MIN, 1], &[2, 2]), Some(1), &["window of length 2", "expected"]);
-    says(ranges(&[1], &[2]).and_then(|ranges| ranges.with_steps(vec![1, 1])), None, &["1 starts and 2 steps", "expected"]);
-    says(Selections::boxes(2, vec![0; 6], vec![1; 6]).and_then(|boxes| boxes.with_steps(vec![1, 1, 1, 0, 1, 1])), Some(1), &[
-        "step 0", "expected a step that is not 0",
-    ]);
+    says(
+        ranges(&[1], &[2]).and_then(|ranges| ranges.with_steps(vec![1, 1])),
+        None,
+        &["1 starts and 2 steps", "expected"],
+    );
+    says(
+        Selections::boxes(2, vec![0; 6], vec![1; 6]).and_then(|boxes| boxes.with_steps(vec![1, 1, 1, 0, 1, 1])),
+        Some(1),
+        &["step 0", "expected a step that is not 0"],
+    );
     says(Selections::items([[Item::FULL]]).with_steps(vec![1]), None, &["steps", "expected"]);
-    says(ranges(&[1], &[2]).and_then(|ranges| ranges.with_nulls(Some(NullBuffer::new_null(2)))), None, &[
-        "1 rows and validity of 2", "expected",
-    ]);
+    says(
+        ranges(&[1], &[2]).and_then(|ranges| ranges.with_nulls(Some(NullBuffer::new_null(2)))),
+        None,
+        &["1 rows and validity of 2", "expected"],
+    );
 
     let array = array(&[10, 8], ElementType::UInt16);
     let says = |selections: zarrow::Result<Selections>, selection: Option<usize>, words: &[&str]| {
@@ -210,8 +221,18 @@ fn several_arrays() {
     assert_says(&plan(&[&a, &b], Some(&[0, 2, 1])), kind, Some(1), &["source 2", "expected 0 to 1"]);
     assert_says(&plan(&[&a, &b], Some(&[0, u32::MAX, 1])), kind, Some(1), &["source 4294967295", "expected 0 to 1"]);
     assert_says(&plan(&[&a], Some(&[0, 0, 1])), kind, Some(2), &["source 1", "expected"]);
-    assert_says(&plan(&[&a, &other_type], Some(&[0, 0, 0])), kind, None, &["uint16", "float32", "expected one data type"]);
-    assert_says(&plan(&[&a, &other_rank], Some(&[0, 0, 0])), kind, None, &["[10, 8]", "[10]", "expected one number of axes"]);
+    assert_says(
+        &plan(&[&a, &other_type], Some(&[0, 0, 0])),
+        kind,
+        None,
+        &["uint16", "float32", "expected one data type"],
+    );
+    assert_says(
+        &plan(&[&a, &other_rank], Some(&[0, 0, 0])),
+        kind,
+        None,
+        &["[10, 8]", "[10]", "expected one number of axes"],
+    );
     // The same range is in one array, and beyond the other.
     assert_says(&plan(&[&a, &b], Some(&[0, 1, 0])), kind, Some(1), &["5..7", "axis 0 of length 4", "expected"]);
     let arrays = [a, b];
@@ -229,7 +250,12 @@ fn fills_of_another_size_and_missing_chunks() {
     let ranges = Selections::ranges(vec![0, 8], vec![4, 9]).expect("ranges");
     for fill in [&[][..], &[1], &[1; 3], &[1; 16]] {
         let error = array.read(&ranges, &ReadOptions::default().with_fill(Some(fill))).expect_err("another size");
-        assert_says(&error, ErrorKind::Selection, None, &[&format!("fill of {} bytes", fill.len()), "expected 2 bytes"]);
+        assert_says(
+            &error,
+            ErrorKind::Selection,
+            None,
+            &[&format!("fill of {} bytes", fill.len()), "expected 2 bytes"],
+        );
     }
     let options = ReadOptions::default().with_missing_chunks(MissingChunks::Error).with_threads(Some(1));
     let error = array.read(&ranges, &options).expect_err("missing");
@@ -246,7 +272,13 @@ fn fills_of_another_size_and_missing_chunks() {
 fn columns_of_one_batch_that_differ_where_they_are_bounded() {
     let store = Arc::new(MemoryStore::new());
     lib::counting_array(&store, "/a", &[10, 8], &[4, 4], &[lib::bytes_codec()]);
-    lib::counting_array(&store, "/b", &[10, 3], &[4, 4], &[json!({"name": "bytes", "configuration": {"endian": "big"}})]);
+    lib::counting_array(
+        &store,
+        "/b",
+        &[10, 3],
+        &[4, 4],
+        &[json!({"name": "bytes", "configuration": {"endian": "big"}})],
+    );
     let (a, b) = (lib::open(&store, "/a").expect("array"), lib::open(&store, "/b").expect("array"));
     let columns = [("a", &a), ("b", &b)];
     let options = ReadOptions::default();
@@ -261,6 +293,11 @@ fn columns_of_one_batch_that_differ_where_they_are_bounded() {
         Selections::items([vec![points(&[&[0], &[0]])]]),
     ] {
         let error = zarrow::read_batch(&columns, &selections, &options).expect_err("they differ");
-        assert_says(&error, ErrorKind::Selection, None, &["array 'b'", "[10, 3]", "array 'a'", "[10, 8]", "expected", "2 axes"]);
+        assert_says(
+            &error,
+            ErrorKind::Selection,
+            None,
+            &["array 'b'", "[10, 3]", "array 'a'", "[10, 8]", "expected", "2 axes"],
+        );
     }
 }

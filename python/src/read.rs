@@ -13,7 +13,7 @@ use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use pyo3_arrow::PyArray;
-use zarrow::{MissingChunks, ReadOptions};
+use zarrow::{ElementType, MissingChunks, ReadOptions};
 
 use crate::array::Array;
 use crate::error::{exception, to_python};
@@ -92,6 +92,9 @@ pub(crate) fn _read<'py>(
     })
 }
 
+/// The C data interface of pyarrow takes lists of this depth.
+const MAX_DEPTH: usize = 63;
+
 /// How often a read looks for signals.
 const PATIENCE: Duration = Duration::from_millis(50);
 
@@ -140,6 +143,13 @@ pub(crate) fn read_interruptibly(
         }
     };
     let stats = ReadStats { inner: *ragged.stats() };
+    let is_pair = matches!(ragged.element_type(), ElementType::Complex64 | ElementType::Complex128);
+    let depth = ragged.offsets().len() + usize::from(is_pair);
+    if depth > MAX_DEPTH {
+        let message =
+            format!("the selections keep {depth} axes; expected at most {MAX_DEPTH}: pyarrow takes no deeper lists");
+        return Err(exception(py, "SelectionError", message));
+    }
     let rows = PyArray::from_array_ref(ragged.into_array());
     // pyarrow takes it over through the C data interface: no copy.
     Ok((py.import("pyarrow")?.call_method1("array", (rows,))?, stats))

@@ -30,20 +30,39 @@ fn kind(element: ElementType) -> Kind {
     }
 }
 
-/// The type that `NumPy`'s `result_type` gives for all of `elements`.
+/// The type that `NumPy`'s `result_type` gives for all of `elements`: the least that holds all their values exactly.
 ///
 /// # Errors
-/// [`ErrorKind::Selection`] if it does not hold all their values exactly, as float64 does not hold all 64-bit integers.
+/// [`ErrorKind::Selection`] if there is none, as float64 does not hold all 64-bit integers.
 pub(crate) fn common_type(elements: impl IntoIterator<Item = ElementType>) -> Result<ElementType> {
-    let mut elements = elements.into_iter();
-    let first = elements.next().ok_or_else(|| Error::new(ErrorKind::Internal, "no data types"))?;
-    elements.try_fold(first, |one, two| {
-        pair(one, two).ok_or_else(|| {
-            let got = format!("arrays of {} and {}", one.zarr_name(), two.zarr_name());
-            Error::new(ErrorKind::Selection, got)
-                .expected("data types of which one holds all values of the other exactly")
-                .remedy("Read them in separate calls, and cast the results.")
-        })
+    use ElementType as E;
+    const ORDER: [ElementType; 14] = [
+        E::Bool,
+        E::UInt8,
+        E::UInt16,
+        E::UInt32,
+        E::UInt64,
+        E::Int8,
+        E::Int16,
+        E::Int32,
+        E::Int64,
+        E::Float16,
+        E::Float32,
+        E::Float64,
+        E::Complex64,
+        E::Complex128,
+    ];
+    let mut elements: Vec<ElementType> = elements.into_iter().collect();
+    elements.dedup();
+    if let [only] = elements[..] {
+        return Ok(only);
+    }
+    let holds = |wide: &ElementType| elements.iter().all(|&element| pair(element, *wide) == Some(*wide));
+    ORDER.into_iter().find(holds).ok_or_else(|| {
+        let names: Vec<_> = elements.iter().map(|element| element.numpy_name()).collect();
+        Error::new(ErrorKind::Selection, format!("arrays of {}", names.join(", ")))
+            .expected("data types of which one holds all values of the others exactly")
+            .remedy("Read them in separate calls, and cast the results.")
     })
 }
 
@@ -162,6 +181,24 @@ mod tests {
             (E::UInt64, E::Complex128, None),
         ] {
             assert_eq!((pair(one, two), pair(two, one)), (both, both), "{one:?} {two:?}");
+        }
+    }
+
+    #[test]
+    fn the_order_does_not_matter() {
+        for (types, common) in [
+            (vec![E::Int8, E::UInt8, E::Float16], Some(E::Float16)),
+            (vec![E::Int8, E::UInt16, E::Float32], Some(E::Float32)),
+            (vec![E::UInt32, E::Int8, E::Float64], Some(E::Float64)),
+            (vec![E::UInt8, E::UInt16], Some(E::UInt16)),
+            (vec![E::Bool, E::Bool], Some(E::Bool)),
+            (vec![E::UInt64, E::Int8, E::Bool], None),
+        ] {
+            let mut types = types;
+            for _ in 0..types.len() {
+                types.rotate_left(1);
+                assert_eq!(common_type(types.clone()).ok(), common, "{types:?}");
+            }
         }
     }
 

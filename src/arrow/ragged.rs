@@ -72,6 +72,12 @@ impl Ragged {
         self.layout.row_starts()
     }
 
+    /// Type of one element.
+    #[must_use]
+    pub fn element_type(&self) -> ElementType {
+        self.element
+    }
+
     /// What the read did.
     #[must_use]
     pub fn stats(&self) -> &ReadStats {

@@ -212,7 +212,8 @@ mod tests {
     #[test]
     fn rows_without_elements_have_no_segments() {
         let whole = Item::Slice { start: None, stop: None, step: 1 };
-        let rows = [[whole.clone(), steps(3, Some(3), 2)], [Item::from(Indices::new(vec![0, 1])), steps(5, Some(4), 1)]];
+        let rows =
+            [[whole.clone(), steps(3, Some(3), 2)], [Item::from(Indices::new(vec![0, 1])), steps(5, Some(4), 1)]];
         let bound = Selections::items(rows).bind(&[1 << 50, 10]).unwrap();
         let segments = Segments::new(&bound, &[grid(&[1 << 50, 10], &[1, 1])]).unwrap().unwrap();
         assert!((0..4).all(|axis| segments.of(axis).is_empty()));

@@ -196,7 +196,8 @@ fn check(plan: &Plan, arrays: &Arrays) {
     for (source, part) in plan.parts().iter().enumerate() {
         let (chunk, groups) = (&arrays.chunks[source], part.groups());
         assert!(groups.chunks().is_sorted_by(|a, b| a < b), "a read chunk occurs twice");
-        let strides: Vec<usize> = (0..chunk.len()).map(|axis| chunk[axis + 1..].iter().product::<u64>() as usize).collect();
+        let strides: Vec<usize> =
+            (0..chunk.len()).map(|axis| chunk[axis + 1..].iter().product::<u64>() as usize).collect();
         for (number, &key) in groups.chunks().iter().enumerate() {
             let mut index = Vec::new();
             part.grid().chunk_indices(key, &mut index);
@@ -218,7 +219,11 @@ fn check(plan: &Plan, arrays: &Arrays) {
                         let cell = cells[to].as_ref().expect("an element of the array");
                         let own: Vec<u64> = cell.iter().zip(chunk).map(|(at, chunk)| at / chunk).collect();
                         assert_eq!(own, index, "an element of another read chunk");
-                        let local = cell.iter().zip(chunk).zip(&strides).map(|((at, chunk), stride)| at % chunk * *stride as u64);
+                        let local = cell
+                            .iter()
+                            .zip(chunk)
+                            .zip(&strides)
+                            .map(|((at, chunk), stride)| at % chunk * *stride as u64);
                         assert_eq!(from as u64, local.sum::<u64>());
                         written[to] += 1;
                     }
@@ -327,7 +332,9 @@ fn rows_and_chunks_that_do_not_meet_have_no_piece() {
     for plan in plans() {
         let tiling = Tiling::check(&plan).unwrap();
         let (mut at, mut piece) = (ChunkAt::default(), Piece::default());
-        for (key, row, meets) in [(0, 0, true), (2, 0, false), (4, 0, false), (0, 2, false), (4, 3, true), (3, 3, false)] {
+        for (key, row, meets) in
+            [(0, 0, true), (2, 0, false), (4, 0, false), (0, 2, false), (4, 3, true), (3, 3, false)]
+        {
             at.set(&plan.parts()[0], key, true);
             let mut elements = 0;
             let outcome = tiling.for_each(row, &at, &[1], &mut piece, |piece| {

@@ -113,7 +113,9 @@ fn product(row: usize, ys: &[i64], xs: &[i64]) -> Vec<Cell> {
 fn padded_windows() {
     let corners = [[0, 0], [-2, 3], [1, 1], [5, 7], [-4, -4], [9, 2]];
     let lengths = [[7, 9], [6, 7], [3, 4], [4, 5], [3, 3], [1, 2]];
-    let column = |end: bool| corners.iter().zip(&lengths).flat_map(move |(at, len)| [0, 1].map(|a| at[a] + if end { len[a] } else { 0 }));
+    let column = |end: bool| {
+        corners.iter().zip(&lengths).flat_map(move |(at, len)| [0, 1].map(|a| at[a] + if end { len[a] } else { 0 }))
+    };
     let boxes = Selections::boxes(2, column(false).collect::<Vec<i64>>(), column(true).collect::<Vec<i64>>()).unwrap();
     let rows = (0..6).map(|row| {
         let along = |axis: usize| (corners[row][axis]..corners[row][axis] + lengths[row][axis]).collect::<Vec<_>>();

@@ -87,7 +87,9 @@ fn shapes_broadcast_like_numpy() {
 #[test]
 fn values_are_repeated_along_axes_of_length_one() {
     let to = [3, 2, 4];
-    for from in [&[][..], &[1], &[4], &[1, 1], &[2, 1], &[2, 4], &[1, 4], &[1, 2, 4], &[3, 1, 1], &[3, 1, 4], &[1, 1, 1]] {
+    for from in
+        [&[][..], &[1], &[4], &[1, 1], &[2, 1], &[2, 4], &[1, 4], &[1, 2, 4], &[3, 1, 1], &[3, 1, 4], &[1, 1, 1]]
+    {
         let values: Vec<i64> = (100..).take(from.iter().product()).collect();
         let stretched = stretch(&values, from, &to, Vec::new());
         let mut expected = Vec::new();

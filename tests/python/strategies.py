@@ -419,6 +419,60 @@ def vocabulary(draw: st.DrawFn, shape: tuple[int, ...], indexing: str) -> list[A
     return list(draw(st.permutations([*chosen, *(chosen[i] for i in again), *nulls])))
 
 
+@st.composite
+def sparse_slice(draw: st.DrawFn, length: int) -> slice:
+    """A whole axis, a run of it, or few of it, forwards or backwards."""
+    end = st.integers(-length, length - 1)
+    kind = draw(st.sampled_from(["whole", "run", "step", "step"]))
+    if kind == "whole":
+        return slice(None, None, draw(st.sampled_from([None, -1])))
+    step = draw(st.sampled_from([2, -1, -3, 17, -50, 131])) if kind == "step" else None
+    return slice(draw(end), draw(end), step)
+
+
+@st.composite
+def sparse_points(draw: st.DrawFn, length: int, count: int) -> Any:
+    """So many indices of a long axis, by chance next to each other."""
+    start = draw(st.integers(-length, length - 1 - count))
+    index = st.integers(-length, length - 1)
+    far = st.lists(index, min_size=count, max_size=count)
+    near = st.just(list(range(start, start + count)))
+    return draw(index_forms(np.array(draw(far | near), np.int64)))
+
+
+@st.composite
+def sparse_item(draw: st.DrawFn, length: int) -> Any:
+    """An item that takes little of a long axis."""
+    kind = draw(st.sampled_from(["slice", "slice", "slice", "index", "int", "mask"]))
+    if kind == "slice":
+        return draw(sparse_slice(length))
+    if kind == "index":
+        return draw(sparse_points(length, draw(st.integers(0, 9))))
+    if kind == "int":
+        return draw(st.integers(-length, length - 1))
+    share = draw(st.sampled_from([0.002, 0.02, 0.9]))
+    return np.random.default_rng(draw(seeds)).random(length) < share
+
+
+@st.composite
+def few_of_much(draw: st.DrawFn, shape: tuple[int, ...], indexing: str) -> list[Any]:
+    """Selections of little of an array of long axes."""
+    chosen: list[Any] = []
+    for _ in range(draw(st.integers(1, 4))):
+        count = draw(st.integers(0, 9))
+        items = []
+        for length in shape:
+            if indexing == "orthogonal":
+                items.append(draw(sparse_item(length)))
+            elif draw(st.booleans()):
+                items.append(draw(sparse_points(length, count)))
+            else:
+                items.append(draw(sparse_slice(length)))
+        chosen.append(tuple(items))
+    levels = kept_axes(shape, chosen[0], indexing)
+    return [each for each in chosen if kept_axes(shape, each, indexing) == levels]
+
+
 # ---- selections in columns -------------------------------------------------------------------
 
 POLICIES = ("error", "clip", "fill", "null")
