@@ -302,7 +302,7 @@ fn arrays_of_as_many_axes_as_there_may_be() {
     let of = shape.iter().map(|&len| len as usize).collect();
     let mask = Mask::try_new(BooleanBuffer::from(mask), of).expect("a mask");
     assert_eq!(read(&array, &Selections::items([[Item::from(mask)]])), [3, 29]);
-    let coordinates: Vec<_> = (0..64).map(|axis| vec![if axis == 0 { 1_i64 } else { 0 }, -1].into()).collect();
+    let coordinates: Vec<_> = (0..64).map(|axis| vec![i64::from(axis == 0), -1].into()).collect();
     let points = Points::try_new(coordinates, vec![2]).expect("points");
     assert_eq!(read(&array, &Selections::items([[Item::from(points)]])), [15, 29]);
     let boxes = |step: i64| {
@@ -479,7 +479,8 @@ fn processor_time() -> Duration {
 fn time(array: &Array, selections: &Selections, count: usize, name: &str) {
     let (began, busy) = (Instant::now(), processor_time());
     let plan = array.plan(black_box(selections)).expect("plan");
-    let [wall, busy] = [began.elapsed(), processor_time() - busy].map(|time| time.as_nanos() as f64 / count as f64);
+    let [wall, busy] = [began.elapsed(), processor_time().saturating_sub(busy)]
+        .map(|time| time.as_secs_f64() * 1e9 / f64::from(count as u32));
     println!(
         "{count} {name}: {wall:.0} ns each, {busy:.0} ns of processors; {} pieces in {} read chunks",
         plan.pieces(),

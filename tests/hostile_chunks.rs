@@ -476,7 +476,7 @@ fn shard_recipes() -> Vec<Recipe> {
     let subchunk = [15, 24];
     let blosc_codecs = [bytes_codec(), blosc("lz4", "shuffle", 2, 256)];
     let nested = shards(Index { subchunks: 2, at_end: false, sealed: true }, [5, 24], &Format::Plain, &[bytes_codec()]);
-    let nested = |at_end: bool| shards(index(at_end, true), [10, 24], &nested.0, &[nested.1.clone()]);
+    let nested = |at_end: bool| shards(index(at_end, true), [10, 24], &nested.0, std::slice::from_ref(&nested.1));
     let nested = |at_end: bool| {
         let (format, codec) = nested(at_end);
         match format {

@@ -402,6 +402,13 @@ def _check_is_list(selections: object) -> None:
             "pass a list of selections, such as [numpy.s_[0:3, 1:2]]"
         )
         raise TypeError(msg)
+    iterable = hasattr(selections, "__iter__") or hasattr(selections, "__getitem__")
+    if not (iterable or isinstance(selections, Selections)):
+        msg = (
+            f"selections is of type {_type_name(selections)}; expected a list of selections, "
+            "or what zarrow.ranges(...) and its like make"
+        )
+        raise TypeError(msg)
 
 
 def _check_threads(threads: int | None) -> int | None:

@@ -60,7 +60,7 @@ fn time(is_span: bool, unit: &str, scale: Option<u32>, name: &str) -> Result<Tim
     Ok(time)
 }
 
-/// NaT, or no fill value at all, is the integer that stands for it.
+/// `NaT`, or no fill value at all, is the integer that stands for it.
 fn take_fill_value(fill_value: &mut Value) {
     if fill_value.is_null() || *fill_value == "NaT" {
         *fill_value = json!(NOT_A_TIME);

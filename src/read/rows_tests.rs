@@ -80,7 +80,9 @@ fn check(selections: &Selections, cells: &[Vec<Cell>]) {
     std::thread::scope(|scope| {
         let others = [scope.spawn(all), scope.spawn(all)];
         all();
-        others.into_iter().for_each(|other| other.join().unwrap());
+        for other in others {
+            other.join().unwrap();
+        }
     });
     finish(scatters).unwrap();
 

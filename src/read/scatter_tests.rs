@@ -364,7 +364,9 @@ impl Case {
         std::thread::scope(|scope| {
             let others: Vec<_> = (1..threads).map(|_| scope.spawn(work)).collect();
             work();
-            others.into_iter().for_each(|other| other.join().unwrap());
+            for other in others {
+                other.join().unwrap();
+            }
         });
         finish(scatters).unwrap_or_else(|error| panic!("{error}\n{self:?}"));
         let (expected, expected_filled) = self.gathered();
@@ -445,7 +447,9 @@ fn random_sources(bits: &mut Bits) -> Vec<Source> {
     let mut sources: Vec<Source> = (0..count).map(|_| source(bits)).collect();
     if bits.below(2) == 0 {
         let shape = sources[0].shape.clone();
-        sources.iter_mut().for_each(|source| source.shape.clone_from(&shape));
+        for source in &mut sources {
+            source.shape.clone_from(&shape);
+        }
     }
     sources
 }
@@ -786,7 +790,9 @@ fn each_claim_is_given_out_once() {
     std::thread::scope(|scope| {
         let others: Vec<_> = (0..3).map(|_| scope.spawn(work)).collect();
         work();
-        others.into_iter().for_each(|other| other.join().unwrap());
+        for other in others {
+            other.join().unwrap();
+        }
     });
     let mut claims = claims.into_inner().unwrap();
     claims.sort_unstable();

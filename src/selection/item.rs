@@ -295,7 +295,8 @@ mod tests {
                     all.iter().copied().filter(|&i| i >= from && i < to && (i - from) % step == 0).collect()
                 } else {
                     let (from, to) = (start.map_or(9, |b| clip(b, -1, 9)), stop.map_or(-1, |b| clip(b, -1, 9)));
-                    let hits = |&i: &i64| i <= from && i > to && (from - i) as u64 % step.unsigned_abs() == 0;
+                    let hits =
+                        |&i: &i64| i <= from && i > to && ((from - i) as u64).is_multiple_of(step.unsigned_abs());
                     all.iter().rev().copied().filter(hits).collect()
                 };
                 assert_eq!(got, expected, "{start:?}:{stop:?}:{step}");

@@ -135,7 +135,7 @@ impl Call {
             }
         };
         let indexing = if self.pointwise { Indexing::Pointwise } else { Indexing::Orthogonal };
-        let valid = self.null.as_ref().map(|null| NullBuffer::from_iter(null.iter().map(|null| !null)));
+        let valid = self.null.as_ref().map(|null| null.iter().map(|null| !null).collect::<NullBuffer>());
         selections
             .with_indexing(indexing)
             .with_out_of_bounds(self.out_of_bounds)

@@ -146,32 +146,24 @@ def check_items(
     written: Written,
     selections: Sequence[Any],
     indexing: str,
-    *,
-    missing_chunks: str = "fill",
-    threads: int | None = None,
+    **options: Any,
 ) -> None:
     """Read selections of any items, and compare all with NumPy and naive counts."""
     reference = Reference.of(written)
     rows = rows_of_items([reference], [0] * len(selections), selections, indexing)
-    asked = {"indexing": indexing, "missing_chunks": missing_chunks, "threads": threads}
+    asked = {"indexing": indexing, **options}
     check_read(reference.handle, [reference], selections, rows, asked)
 
 
 def check_columns(
-    written: Written,
-    columns: Columns,
-    *,
-    missing_chunks: str = "fill",
-    threads: int | None = None,
-    fill: NDArray | None = None,
+    written: Written, columns: Columns, *, fill: NDArray | None = None, **options: Any
 ) -> None:
     """Read selections in columns, and compare all with NumPy and naive counts."""
     reference = Reference.of(written)
     rows = rows_of_columns([reference], [0] * len(columns.rows), columns, fill)
-    asked: dict[str, Any] = {"missing_chunks": missing_chunks, "threads": threads}
     if fill is not None:
-        asked["fill"] = fill.reshape(())
-    check_read(reference.handle, [reference], columns.selections, rows, asked)
+        options["fill"] = fill.reshape(())
+    check_read(reference.handle, [reference], columns.selections, rows, options)
 
 
 def check_read(

@@ -7,12 +7,13 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import oracle
 import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
 import zarrow
-from arrays import Maker, Written
+from arrays import Maker, Written, edit_json
 from checks import check_columns
 from failures import fails
 from hypothesis import given
@@ -289,6 +290,22 @@ def test_steps_as_arange(line: Written, data: st.DataObject) -> None:
     starts, stops, step = np.array(sound, kind).reshape(len(sound), 3).T
     asked = zarrow.ranges(starts, stops, step, out_of_bounds="clip")
     check_columns(line, Columns(asked, [(np.arange(*each),) for each in sound], "clip", str(sound)))
+
+
+def test_more_elements_than_32_bits_count(make: Maker) -> None:
+    """Three billion, of chunks that nobody wrote."""
+    written = make(dtype="uint8", shape=(4,), chunks=(4,), missing=1.0)
+    grid = {"name": "regular", "configuration": {"chunk_shape": [1 << 30]}}
+    edit_json(written.path / "zarr.json", shape=[1 << 40], chunk_grid=grid)
+    asked = zarrow.ranges([5, 1 << 39, 7], [5 + 3_000_000_000, (1 << 39) + 7, 7])
+    result, stats = zarrow.read_ragged(written.path, asked, return_stats=True)
+    ends = [0, 3_000_000_000, 3_000_000_007, 3_000_000_007]
+    assert oracle.offsets_of(result).tolist() == ends
+    assert stats.bytes_out == ends[-1]
+    assert stats.chunks_missing == 4
+    assert result[1].as_py() == [0] * 7
+    every_other = zarrow.read_ragged(written.path, [np.s_[: 1 << 32 : 2], [5, 5]])
+    assert oracle.offsets_of(every_other).tolist() == [0, 1 << 31, (1 << 31) + 2]
 
 
 # ---- what a maker gives ----------------------------------------------------------------------

@@ -349,7 +349,15 @@ def test_wrong_selections(sheet: Written) -> None:
     for selections, words in wrong:
         with fails(zarrow.SelectionError, words=words):
             zarrow.plan(sheet.path, selections)
-    for not_a_list in (np.s_[0:3], (slice(None), 0), ..., 3):
+    for not_a_list in (
+        np.s_[0:3],
+        (slice(None), 0),
+        ...,
+        3,
+        None,
+        2.5,
+        zarrow.plan(sheet.path, []),
+    ):
         with fails(TypeError, words=("list of selections",)):
             zarrow.plan(sheet.path, not_a_list)  # type: ignore[arg-type]
 

@@ -93,7 +93,10 @@ def test_parts_of_large_chunks(large: dict[str, Written], name: str, data: st.Da
     selections = data.draw(
         strategies.few_of_much(written.whole.shape, indexing), label="selections"
     )
-    options = {"threads": data.draw(threads, label="threads")}
+    options = {
+        "threads": data.draw(threads, label="threads"),
+        "memory_limit": data.draw(st.sampled_from([None, None, 4 << 20]), label="memory_limit"),
+    }
     check_items(written, selections, indexing, **options)
     columns = data.draw(strategies.columns(written.whole.shape), label="columns")
     check_columns(written, columns, **options)
@@ -321,7 +324,7 @@ def test_a_scalar_has_new_axes_only(make: Maker) -> None:
 
 
 def test_many_levels(make: Maker) -> None:
-    """Lists as deep as NumPy's arrays can be."""
+    """Lists as deep as pyarrow takes them."""
     written = make(dtype="int16", shape=(2, 3), chunks=(2, 2))
     for deep in (10, 30, 61):
         result = zarrow.read_ragged(written.path, [(None,) * deep, None])
@@ -331,11 +334,11 @@ def test_many_levels(make: Maker) -> None:
         assert flat.to_pylist() == written.whole.reshape(-1).tolist()
         assert result.null_count == 1
     for deep in (62, 63, 100, 100_000):
-        with fails(zarrow.SelectionError, words=("selection 0", str(deep + 2), "axes")):
+        with fails(zarrow.SelectionError, words=(f"{deep + 2} axes",)):
             zarrow.read_ragged(written.path, [(None,) * deep])
     pairs = make(dtype="complex64", shape=(2, 3), chunks=(2, 2))  # their elements are lists too
     assert len(zarrow.read_ragged(pairs.path, [(None,) * 60])) == 1
-    with fails(zarrow.SelectionError, words=("selection 0", "axes")):
+    with fails(zarrow.SelectionError, words=("axes", "pyarrow")):
         zarrow.read_ragged(pairs.path, [(None,) * 61])
 
 
