@@ -159,7 +159,7 @@ fn check(twins: &[Twin], twice: bool, call: &Call, policies: &Policies) {
             let error = read.expect_err("a chunk is missing");
             assert!(error.array() == Some(PATH) && error.key().is_some(), "{error}");
             assert_error(&error, ErrorKind::NotFound);
-            for twin in &twins {
+            for twin in twins {
                 assert_nothing_twice(&twin.watched.take_log());
             }
             continue;
