@@ -12,7 +12,7 @@ use std::sync::Arc;
 use zarrow::zarrs::array::{Array as ZarrsArray, ArrayBytes};
 use zarrow::zarrs::filesystem::FilesystemStore;
 use zarrow::zarrs::storage::ReadableStorage;
-use zarrow::{Array, ErrorKind, ReadOptions, Selections, ZarrFormat};
+use zarrow::{Array, ElementType, ErrorKind, ReadOptions, Selections, ZarrFormat};
 
 use crate::common::naive::{self, Padded, Span};
 use crate::common::{Bits, complaint};
@@ -79,12 +79,14 @@ fn arrays_that_others_wrote() {
     }
     let mut found = Vec::new();
     arrays(&folder, &mut found);
-    let (mut compared, mut rows) = (0, 0);
+    let (mut compared, mut times, mut rows) = (0, 0, 0);
     let mut complaints = Vec::new();
     let mut refused: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for (path, format) in &found {
         let name = path.strip_prefix(&folder).expect("below the folder").display().to_string();
         match Array::open_local(path, Some(*format)) {
+            // Arrow has times in other units, which zarrs does not tell; the Python tests compare them.
+            Ok(array) if matches!(array.element_type(), ElementType::Time(_)) => times += 1,
             Ok(array) => {
                 assert_eq!(array.format(), *format);
                 let reference = reference(path, &array);
@@ -103,7 +105,7 @@ fn arrays_that_others_wrote() {
             }
         }
     }
-    println!("{} arrays: {compared} equal what zarrs reads, in {rows} rows", found.len());
+    println!("{} arrays: {compared} equal what zarrs reads, in {rows} rows; {times} of times", found.len());
     for (kind, errors) in &refused {
         println!("{} refused as {kind}:", errors.len());
         for error in errors {

@@ -644,7 +644,7 @@ fn random_slice(bits: &mut Bits, len: i64, simple: bool) -> (Item, Vec<i64>) {
 #[test]
 fn random_scatters_equal_a_gather() {
     let mut bits = Bits(20);
-    for _ in 0..if cfg!(miri) { 60 } else { 6000 } {
+    for _ in 0..if cfg!(miri) { 40 } else { 6000 } {
         let case = random_case(&mut bits);
         case.check(1 + bits.below(3) as usize);
     }
@@ -694,34 +694,37 @@ fn thin_columns_of_every_size() {
 fn each_way_on_each_rank() {
     for (at, how) in WAYS.into_iter().enumerate() {
         for item in if cfg!(miri) { vec![ITEMS[at % ITEMS.len()]] } else { ITEMS.to_vec() } {
-            let check = |case: Case| Case { how: Some(how), ..case }.check(3);
-            // Rows that overlap, are equal, are empty, and cross the edge of a read chunk and of a shard.
-            let line = Source { in_shard: vec![2], ..Source::new(&[30], &[6]) };
-            let rows: [&[[i64; 2]]; 7] =
-                [&[[3, 17]], &[[0, 30]], &[[3, 17]], &[[9, 9]], &[[29, 30]], &[[30, 30]], &[[11, 13]]];
-            check(Case::boxes(line.clone(), item, &rows));
-            check(Case::boxes(Source::new(&[30, 2], &[7, 2]), item, &rows));
-            check(Case::steps(line.clone(), item, &[[3, 17, 1], [29, -1, -1], [0, 30, 7], [13, 1, -2]]));
-            check(Case::indices(line, item, &[&[5, 6, 7, 5, 29, 0], &[], &[12, 13, 14, 15, 16]]));
-            let table = Source { order: vec![1, 0], ..Source::new(&[7, 10], &[3, 4]) };
-            check(Case::boxes(
-                table,
-                item,
-                &[&[[0, 7], [2, 9]], &[[6, 7], [0, 10]], &[[2, 2], [3, 4]], &[[1, 6], [4, 5]]],
-            ));
-            for order in [[0, 1, 2], [2, 1, 0], [1, 2, 0]] {
-                let block = Source { order: order.to_vec(), ..Source::new(&[4, 5, 3], &[2, 2, 3]) };
-                check(Case::boxes(
-                    block,
-                    item,
-                    &[&[[0, 4], [0, 5], [0, 3]], &[[1, 3], [2, 3], [1, 2]], &[[0, 4], [5, 5], [0, 1]]],
-                ));
+            for (number, case) in cases_of_each_rank(item).into_iter().enumerate() {
+                if !cfg!(miri) || number % 3 == at % 3 {
+                    Case { how: Some(how), ..case }.check(3);
+                }
             }
-            // No axis at all.
-            let all = Row { elements: 1, coordinates: Vec::new() };
-            check(Case::new(Source::new(&[], &[]), item, Selections::items([[], []]), vec![all.clone(), all]));
         }
     }
+}
+
+/// Rows that overlap, are equal, are empty, and cross the edge of a read chunk and of a shard.
+fn cases_of_each_rank(item: usize) -> Vec<Case> {
+    let line = Source { in_shard: vec![2], ..Source::new(&[30], &[6]) };
+    let rows: [&[[i64; 2]]; 7] = [&[[3, 17]], &[[0, 30]], &[[3, 17]], &[[9, 9]], &[[29, 30]], &[[30, 30]], &[[11, 13]]];
+    let table = Source { order: vec![1, 0], ..Source::new(&[7, 10], &[3, 4]) };
+    let boxes: [&[[i64; 2]]; 4] = [&[[0, 7], [2, 9]], &[[6, 7], [0, 10]], &[[2, 2], [3, 4]], &[[1, 6], [4, 5]]];
+    // One element of an array without axes.
+    let all = Row { elements: 1, coordinates: Vec::new() };
+    let mut cases = vec![
+        Case::boxes(line.clone(), item, &rows),
+        Case::boxes(Source::new(&[30, 2], &[7, 2]), item, &rows),
+        Case::steps(line.clone(), item, &[[3, 17, 1], [29, -1, -1], [0, 30, 7], [13, 1, -2]]),
+        Case::indices(line, item, &[&[5, 6, 7, 5, 29, 0], &[], &[12, 13, 14, 15, 16]]),
+        Case::boxes(table, item, &boxes),
+        Case::new(Source::new(&[], &[]), item, Selections::items([[], []]), vec![all.clone(), all]),
+    ];
+    let boxes: [&[[i64; 2]]; 3] = [&[[0, 4], [0, 5], [0, 3]], &[[1, 3], [2, 3], [1, 2]], &[[0, 4], [5, 5], [0, 1]]];
+    for order in [[0, 1, 2], [2, 1, 0], [1, 2, 0]] {
+        let block = Source { order: order.to_vec(), ..Source::new(&[4, 5, 3], &[2, 2, 3]) };
+        cases.push(Case::boxes(block, item, &boxes));
+    }
+    cases
 }
 
 /// Threads write to neighbouring bytes: each read chunk gives every row one element.
