@@ -172,7 +172,7 @@ impl Plan {
     /// Bytes of the values of the result, one for each bool.
     #[must_use]
     pub fn bytes_out(&self) -> u64 {
-        (self.work.layout().elements() * self.element.size()) as u64
+        (self.work.layout().elements() as u64).saturating_mul(self.element.size() as u64)
     }
 
     /// Bytes of the touched read chunks, decoded. A read decodes fewer where a codec can stop early, and none of chunks
@@ -180,9 +180,9 @@ impl Plan {
     #[must_use]
     pub fn bytes_to_decode(&self) -> u64 {
         let of = |(part, array): (&plan::Part, &Array)| {
-            part.groups().chunks().len() as u64 * array.decoder().decoded_len() as u64
+            (part.groups().chunks().len() as u64).saturating_mul(array.decoder().decoded_len() as u64)
         };
-        self.work.parts().iter().zip(&self.arrays).map(of).sum()
+        self.work.parts().iter().zip(&self.arrays).map(of).fold(0, u64::saturating_add)
     }
 
     /// Bytes to decode for each byte of the result. NaN if the result is empty.

@@ -336,7 +336,10 @@ def _open_arrays(
 
 def _dtype(arrays: list[Array]) -> np.dtype[Any]:
     """Give the data type of the result, or the first where Rust will refuse to mix them."""
-    return np.result_type(*(array.dtype for array in arrays))
+    try:
+        return np.result_type(*(array.dtype for array in arrays))
+    except TypeError:
+        return arrays[0].dtype
 
 
 def _options(
@@ -368,7 +371,8 @@ def _fill_bytes(fill: Any, dtype: np.dtype[Any]) -> bytes:
         raise ValueError(f"fill has shape {value.shape}; expected one value")
     if dtype.kind == value.dtype.kind and dtype.kind in "Mm":
         time = value.astype(dtype)
-        if np.isnat(value) or time == value:
+        # There and back: NumPy's comparison of two units wraps around.
+        if np.isnat(value) or time.astype(value.dtype) == value:
             return time.tobytes()
     # Python's large integers are objects.
     kinds = {"b": "b", "c": "iufcO", "M": "", "m": ""}.get(dtype.kind, "iufO")

@@ -40,6 +40,26 @@ impl Layout {
         }
     }
 
+    /// Number of elements of all rows, without laying them out.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Allocation`] if they are more than 2^63 - 1.
+    pub(super) fn elements_of(selections: &BoundSelections) -> Result<usize> {
+        let rows = selections.len();
+        let sum = |row: &dyn Fn(usize) -> Option<i64>| {
+            (0..rows).try_fold(0_i64, |sum, at| sum.checked_add(row(at)?)).ok_or_else(too_large)
+        };
+        Ok(match selections.form() {
+            BoundForm::Boxes(boxes) => match (boxes.first_axis(), selections.shapes().ndim()) {
+                (Some((starts, stops)), 1) => sum(&|row| Some(stops[row] - starts[row]))?,
+                _ => sum(&|row| boxes.extents(row).try_fold(1_i64, |n, extent| n.checked_mul(extent)))?,
+            },
+            BoundForm::Rows(of) => {
+                sum(&|row| of.extents(row).iter().try_fold(1_i64, |n, extent| n.checked_mul(*extent)))?
+            }
+        } as usize)
+    }
+
     fn of_lines(starts: &[i64], stops: &[i64]) -> Result<Self> {
         let mut offsets = Offsets::new(starts.len())?;
         let mut end = 0_i64;

@@ -68,15 +68,12 @@ impl Plan {
                 .expected(format!("at most {} in one call", u32::MAX))
                 .remedy("Split the call."));
         }
-        let layout = || {
-            let layout = Layout::new(&selections)?;
-            if let Some(bytes) =
-                item.map(|item| layout.elements().saturating_mul(item)).filter(|&bytes| bytes > CHECKED_FROM)
-            {
-                reserve::<u8>(bytes, "bytes of the result")?;
-            }
-            Ok(layout)
-        };
+        // Before anything is planned: what is too large costs no time.
+        let elements = Layout::elements_of(&selections)?;
+        if let Some(bytes) = item.map(|item| elements.saturating_mul(item)).filter(|&bytes| bytes > CHECKED_FROM) {
+            reserve::<u8>(bytes, "bytes of the result")?;
+        }
+        let layout = || Layout::new(&selections);
         let group = || Self::group(&selections, &grids);
         let (layout, (segments, groups)) = if selections.len() < PARALLEL_FROM {
             (layout()?, group()?)

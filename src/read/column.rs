@@ -93,7 +93,8 @@ impl<'a> ColumnRead<'a> {
         self.fetch.read_ahead(claim.chunk());
         let located = self.fetch.locate(id, &key, &mut scratch.index, counters).and_then(|place| match place {
             Some(place) => {
-                reservation.require(self.fetch.memory(&place), || scratch.clear())?;
+                let memory = self.fetch.memory(&place).saturating_add(self.cast_len());
+                reservation.require(memory, || scratch.clear())?;
                 self.read(claim, &place, &key, scratch, counters)
             }
             None => Ok(Some(claim)),
@@ -107,6 +108,12 @@ impl<'a> ColumnRead<'a> {
                 self.fill(claim, &key, &mut scratch.pieces)
             }
         }
+    }
+
+    /// Bytes of a decoded read chunk after it is cast to another type; 0 if it is not.
+    fn cast_len(&self) -> usize {
+        let len = self.array.decoder().decoded_len() / self.array.element_type().size();
+        self.cast_to.map_or(0, |to| len.saturating_mul(to.size()))
     }
 
     /// Does with a read chunk that the store does not hold what the caller asked for.

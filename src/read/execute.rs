@@ -96,6 +96,11 @@ pub(crate) fn execute(columns: &[Column<'_>], options: &ReadOptions, stats: &mut
         }
         let mut reservation = budget.reservation();
         for read in &reads {
+            if budget.is_limited() {
+                // Buffers that are large for one array need not be so for the next.
+                scratch.clear();
+                reservation.hold(0);
+            }
             while let Some(claim) = read.claim() {
                 if failure.is_set() {
                     return;

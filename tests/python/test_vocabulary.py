@@ -97,8 +97,8 @@ def test_parts_of_large_chunks(large: dict[str, Written], name: str, data: st.Da
         "threads": data.draw(threads, label="threads"),
         "memory_limit": data.draw(st.sampled_from([None, None, 4 << 20]), label="memory_limit"),
     }
-    check_items(written, selections, indexing, **options)
     columns = data.draw(strategies.columns(written.whole.shape), label="columns")
+    check_items(written, selections, indexing, **options)
     check_columns(written, columns, **options)
 
 
