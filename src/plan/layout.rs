@@ -52,7 +52,7 @@ impl Layout {
         Ok(match selections.form() {
             BoundForm::Boxes(boxes) => match (boxes.first_axis(), selections.shapes().ndim()) {
                 (Some((starts, stops)), 1) => sum(&|row| Some(stops[row] - starts[row]))?,
-                _ => sum(&|row| boxes.extents(row).try_fold(1_i64, |n, extent| n.checked_mul(extent)))?,
+                _ => sum(&|row| boxes.extents(row).try_fold(1, i64::checked_mul))?,
             },
             BoundForm::Rows(of) => {
                 sum(&|row| of.extents(row).iter().try_fold(1_i64, |n, extent| n.checked_mul(*extent)))?

@@ -131,18 +131,7 @@ pub(crate) fn execute(columns: &[Column<'_>], options: &ReadOptions, stats: &mut
         return Err(Error::new(ErrorKind::Internal, "a worker panicked").remedy("Please report this."));
     }
     failure.into_result()?;
-    let mut reads = reads.into_iter();
-    let mut from = 0;
-    for to in last_of_column {
-        let mut scatters = Vec::with_capacity(to - from);
-        for read in reads.by_ref().take(to - from) {
-            let (scatter, missing) = read.finish()?;
-            stats.chunks_missing += missing;
-            scatters.push(scatter);
-        }
-        finish(scatters)?;
-        from = to;
-    }
+    stats.chunks_missing += finish_all(reads, &last_of_column)?;
     counters.add_to(stats);
     stats.bytes_held += budget.most() as u64;
     let mut filled = Vec::with_capacity(outputs.len());
@@ -154,6 +143,23 @@ pub(crate) fn execute(columns: &[Column<'_>], options: &ReadOptions, stats: &mut
         filled.push(Filled { values, nulls: validity.into_nulls() });
     }
     Ok(filled)
+}
+
+/// Checks that all columns were read, each up to where `last_of_column` says, and counts the chunks that are missing.
+fn finish_all(reads: Vec<ColumnRead<'_>>, last_of_column: &[usize]) -> Result<usize> {
+    let mut reads = reads.into_iter();
+    let (mut from, mut chunks_missing) = (0, 0);
+    for &to in last_of_column {
+        let mut scatters = Vec::with_capacity(to - from);
+        for read in reads.by_ref().take(to - from) {
+            let (scatter, missing) = read.finish()?;
+            chunks_missing += missing;
+            scatters.push(scatter);
+        }
+        finish(scatters)?;
+        from = to;
+    }
+    Ok(chunks_missing)
 }
 
 /// The first error of any worker; the others stop when they see it.
