@@ -424,6 +424,44 @@ fn missing_chunks_in_padded_rows() {
     }
 }
 
+/// Memory of earlier results shows nowhere: not in null rows, nor beyond the array, nor where chunks are missing.
+#[test]
+fn results_in_memory_that_was_used_before() {
+    const ROWS: usize = 600_000;
+    let junk = Arc::new(MemoryStore::new());
+    lib::create(&junk, "/a", &[2000], &[2000], ElementType::UInt8, &[0xee], &[json!({"name": "bytes"})]);
+    let junk = lib::open(&junk, "/a").expect("array");
+    let used = |len: usize| {
+        let all = Selections::items(vec![[Item::slice(None, len.min(2000) as i64)]; len.div_ceil(2000)]);
+        let ragged = junk.read(&all, &ReadOptions::default()).expect("junk");
+        assert!(ragged.values().as_primitive::<UInt8Type>().values().iter().all(|&value| value == 0xee));
+    };
+    let array = bytes(&[2000], &[100]);
+    let nulls = Some((0..ROWS).map(|row| row % 3 == 0).collect::<NullBuffer>());
+    let elements = Selections::items((0..ROWS).map(|row| [Item::Index(row as i64 % 2000)])).with_nulls(nulls);
+    let points = Indices::new((0..ROWS as i64).map(|at| at * 7 % 2000).collect::<Vec<_>>());
+    let starts: Vec<i64> = (0..300).map(|row| row * 13 - 1000).collect();
+    let stops: Vec<i64> = starts.iter().map(|start| start + 2000).collect();
+    let windows = Selections::ranges(starts, stops).expect("windows");
+    for (selections, policies) in [
+        (elements.expect("nulls"), &POLICIES[..1]),
+        (Selections::items([[Item::from(points)]]), &POLICIES[..1]),
+        (windows, &POLICIES[1..]),
+    ] {
+        for (&policy, missing) in
+            policies.iter().flat_map(|policy| [(policy, MissingChunks::Fill), (policy, MissingChunks::Null)])
+        {
+            let selections = selections.clone().with_out_of_bounds(policy);
+            used(array.plan(&selections).expect("plan").layout().elements());
+            let options = ReadOptions::default().with_missing_chunks(missing);
+            let ragged = array.read(&selections, &options).expect("zeros");
+            assert!(ragged.values().len() > 1 << 18, "of pages of its own");
+            let values = ragged.values().as_primitive::<UInt8Type>().values();
+            assert!(values.iter().all(|&value| value == 0), "{policy:?}, {missing:?}");
+        }
+    }
+}
+
 /// An array without chunks, of more than 2^31 bytes of 7.
 fn sevens(shape: &[u64], chunk: &[u64]) -> Array {
     let store = Arc::new(MemoryStore::new());

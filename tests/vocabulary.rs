@@ -6,12 +6,12 @@ mod common;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use arrow::array::AsArray;
+use arrow::array::{Array as _, AsArray};
 use arrow::datatypes::{Int64Type, UInt32Type, UInt64Type};
 use proptest::prelude::*;
 use proptest::sample::select;
 use zarrow::zarrs::storage::store::MemoryStore;
-use zarrow::{Array, ElementType, ErrorKind, MissingChunks, OutOfBounds, Plan, ReadOptions, read_ragged};
+use zarrow::{Array, ElementType, ErrorKind, MissingChunks, OutOfBounds, Plan, ReadOptions, read_batch, read_ragged};
 
 use crate::common::cases::{self, Case, PATH};
 use crate::common::meaning::{self, Expected, Row};
@@ -178,6 +178,14 @@ fn check(twins: &[Twin], twice: bool, call: &Call, policies: &Policies) {
             bytes += log.iter().map(|read| read.range.end - read.range.start).sum::<u64>();
         }
         assert_eq!(bytes, stats.bytes_fetched);
+        if given.is_none() {
+            // As columns of a batch, two of the same array.
+            let columns = [("one", &arrays[0]), ("two", &arrays[0])];
+            let batch = read_batch(&columns, &selections, &options).expect("batch");
+            let expected = ragged.clone().into_array().to_data();
+            assert!(batch.columns().iter().all(|column| column.to_data() == expected));
+            assert_nothing_twice(&twins[0].watched.take_log());
+        }
         meaning::check(ragged, element, &expected);
     }
 }
@@ -237,7 +245,7 @@ fn arrays_and_call() -> impl Strategy<Value = (Vec<Case>, bool, Call)> {
 }
 
 proptest! {
-    #![proptest_config(lib::config(600))]
+    #![proptest_config(lib::config(1500))]
 
     #[test]
     fn any_selection_reads_as_numpy_gives((cases, twice, call) in arrays_and_call(), policies in policies()) {
@@ -247,7 +255,7 @@ proptest! {
 }
 
 proptest! {
-    #![proptest_config(lib::config(150))]
+    #![proptest_config(lib::config(300))]
 
     /// Chunks of which little is wanted are fetched and decoded in part.
     #[test]

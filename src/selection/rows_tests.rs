@@ -18,7 +18,7 @@ fn clipped_ranges_keep_their_phase() {
     for len in if cfg!(miri) { 2..4 } else { 0..6 } {
         let mut bounds: Vec<i64> = (-8..=len + 8).collect();
         bounds.extend([i64::MIN, i64::MIN + 1, i64::MIN + 2, i64::MAX - 2, i64::MAX - 1, i64::MAX]);
-        for step in steps {
+        for &step in steps.iter().step_by(if cfg!(miri) { 3 } else { 1 }) {
             for &start in &bounds {
                 for &stop in &bounds {
                     let found = clipped(start, stop, step, len);
@@ -34,7 +34,8 @@ fn clipped_ranges_keep_their_phase() {
 #[test]
 fn clipped_ranges_of_long_axes() {
     let bounds = [i64::MIN, i64::MIN + 1, -(1 << 62), -1, 0, 1, 1 << 61, i64::MAX - 1, i64::MAX];
-    for len in [1 << 40, i64::MAX - 1, i64::MAX] {
+    for len in if cfg!(miri) { &[i64::MAX][..] } else { &[1 << 40, i64::MAX - 1, i64::MAX] } {
+        let len = *len;
         for step in [1, 3, 1 << 40, i64::MAX, -1, -3, -(1 << 62), i64::MIN] {
             for (start, stop) in bounds.into_iter().flat_map(|start| bounds.map(|stop| (start, stop))) {
                 let found = clipped(start, stop, step, len);
@@ -163,8 +164,8 @@ fn points_without_end_are_refused() {
         shape[axis] = 1 << 8;
         points(axis, &[0; 1 << 8], &shape)
     };
-    // 2^72 and 2^56 of them.
-    for axes in [9, 7] {
+    // 2^72 and 2^56 of them. Miri has no memory that can be asked for in vain.
+    for axes in if cfg!(miri) { 9..=9 } else { 7..=9 } {
         let mut parts: Vec<Part> = (0..axes).map(along).collect();
         assert_eq!(join_points(&mut parts).unwrap_err().kind(), ErrorKind::Allocation);
     }

@@ -20,7 +20,7 @@ import zarrow
 from arrays import Layout, Maker, Written, edit_json, write
 from checks import Reference, rows_of_columns, rows_of_items
 from failures import fails
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 SCHEMA = pa.schema(
@@ -61,6 +61,7 @@ def check_chunks(plan: zarrow.Plan, reference: Reference, per_row: list[set[int]
     assert sum(got[index][3] for index in got) == plan.bytes_to_decode
 
 
+@settings(max_examples=settings().max_examples // 2)
 @given(strategies.layouts_v3(3) | strategies.layouts_v2(3), st.data())
 def test_any_plan(layout: Layout, data: st.DataObject) -> None:
     """The shape of every row and the rows of every read chunk, before and after a pickle."""

@@ -18,10 +18,11 @@ import zarrow
 from arrays import Layout, Maker, Written, random_bits, write
 from checks import Reference, check_read, rows_of_columns, rows_of_items
 from failures import fails, run
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 
+@settings(max_examples=settings().max_examples // 2)
 @given(strategies.similar_layouts(), st.data())
 def test_any_arrays(layouts: list[Layout], data: st.DataObject) -> None:
     """Whatever the arrays, some given twice and some not used, in any order of the rows."""
