@@ -1,6 +1,7 @@
 //! Rows that are more than boxes, cut at the borders of read chunks: which positions of each of their axes lie where.
 
 use super::grid::Grid;
+use super::reserve;
 use crate::error::{Error, ErrorKind, Result};
 use crate::selection::rows::{Axis, Rows};
 use crate::selection::{BoundForm, BoundSelections};
@@ -40,10 +41,7 @@ impl Segments {
                 if !is_empty {
                     found.cut(rows, axis, grid).map_err(|error| error.at_selection(row))?;
                 }
-                let new = &mut found.segments[from..];
-                if !new.is_sorted_by_key(|segment| segment.key) {
-                    new.sort_by_key(|segment| segment.key);
-                }
+                sort(&mut found.segments[from..], grid.keys()).map_err(|error| error.at_selection(row))?;
                 found.offsets.push(found.segments.len());
             }
         }
@@ -65,20 +63,45 @@ impl Segments {
                     position += len;
                 }
             }
+            Axis::Points { axes, .. } if axes.is_power_of_two() => {
+                let of = axes.trailing_zeros() as usize;
+                let chunk = grid.chunk_len(of);
+                let (mut number, mut key, mut expected) = (u64::MAX, 0, i64::MAX);
+                let indices = rows.coordinates(axis).next().map_or(&[][..], |(_, indices)| indices);
+                let breaks = indices.windows(2).filter(|pair| pair[0] + 1 != pair[1]).count();
+                self.make_room(breaks + 1)?;
+                for (position, &index) in indices.iter().enumerate() {
+                    let next = index as u64 / chunk;
+                    if next != number {
+                        (number, key) = (next, grid.key_part(of, next));
+                    } else if index == expected {
+                        if let Some(segment) = self.segments.last_mut() {
+                            segment.len += 1;
+                        }
+                        expected = index + 1;
+                        continue;
+                    }
+                    self.push(Segment { key, position, len: 1 })?;
+                    expected = index + 1;
+                }
+            }
             Axis::Points { axes, len, .. } => {
+                let mut keys: Vec<u64> = reserve(len, "points")?;
+                keys.resize(len, 0);
+                for (of, indices) in rows.coordinates(axis) {
+                    let chunk = grid.chunk_len(of);
+                    for (key, &index) in keys.iter_mut().zip(indices) {
+                        *key += grid.key_part(of, index as u64 / chunk);
+                    }
+                }
                 let last = 63 - axes.leading_zeros() as usize;
-                let of = *axis;
-                for position in 0..len {
-                    let key = ones(axes)
-                        .map(|axis| grid.key_part(axis, rows.index(&of, axis, position) / grid.chunk_len(axis)))
-                        .sum();
-                    let follows = position > 0
-                        && ones(axes).all(|axis| {
-                            let step = u64::from(axis == last);
-                            rows.index(&of, axis, position) == rows.index(&of, axis, position - 1) + step
-                        });
+                let follows = |position: usize| {
+                    rows.coordinates(axis)
+                        .all(|(of, indices)| indices[position] - indices[position - 1] == i64::from(of == last))
+                };
+                for (position, &key) in keys.iter().enumerate() {
                     match self.segments.last_mut() {
-                        Some(segment) if follows && segment.key == key => segment.len += 1,
+                        Some(segment) if position > 0 && segment.key == key && follows(position) => segment.len += 1,
                         _ => self.push(Segment { key, position, len: 1 })?,
                     }
                 }
@@ -89,14 +112,18 @@ impl Segments {
 
     fn push(&mut self, segment: Segment) -> Result<()> {
         if self.segments.len() == self.segments.capacity() {
-            self.segments.try_reserve(1).map_err(|source| {
-                Error::new(ErrorKind::Allocation, "no memory for the plan")
-                    .source(source)
-                    .remedy("Read fewer or smaller selections at a time.")
-            })?;
+            self.make_room(1)?;
         }
         self.segments.push(segment);
         Ok(())
+    }
+
+    fn make_room(&mut self, more: usize) -> Result<()> {
+        self.segments.try_reserve(more).map_err(|source| {
+            Error::new(ErrorKind::Allocation, "no memory for the plan")
+                .source(source)
+                .remedy("Read fewer or smaller selections at a time.")
+        })
     }
 
     /// The segments of an axis.
@@ -112,22 +139,70 @@ impl Segments {
         &all[from..from + len]
     }
 
-    /// Whether the segments of an axis hold each of its positions exactly once.
-    pub(crate) fn tile(&self, axis: usize, len: usize) -> bool {
+    /// Whether the segments of an axis of `len` positions hold each exactly once and ascend by key. `seen` is a buffer.
+    pub(crate) fn tile(&self, axis: usize, len: usize, seen: &mut Vec<u64>) -> bool {
         let all = self.of(axis);
-        let pair = |segment: &Segment| (segment.position, segment.len);
-        if follow(all.iter().map(pair)) == Some(len) {
+        if !all.is_sorted_by_key(|segment| segment.key) {
+            return false;
+        }
+        let follows =
+            |end: usize, segment: &Segment| (segment.position == end).then(|| end.checked_add(segment.len)).flatten();
+        if all.iter().try_fold(0, follows) == Some(len) {
             return true;
         }
-        let mut sorted: Vec<_> = all.iter().map(pair).collect();
-        sorted.sort_unstable();
-        follow(sorted.into_iter()) == Some(len)
+        // There are at least as many segments as words where it matters: axes are long because of many indices, or have
+        // few segments that follow each other forwards or backwards.
+        if all.iter().rev().try_fold(0, follows) == Some(len) {
+            return true;
+        }
+        seen.clear();
+        seen.resize(len.div_ceil(64), 0);
+        let mut left = len;
+        for segment in all {
+            let end = segment.position.checked_add(segment.len).filter(|&end| end <= len);
+            if end.is_none() || segment.len > left {
+                return false;
+            }
+            left -= segment.len;
+            for position in segment.position..segment.position + segment.len {
+                let (word, bit) = (&mut seen[position / 64], 1 << (position % 64));
+                if *word & bit != 0 {
+                    return false;
+                }
+                *word |= bit;
+            }
+        }
+        left == 0
     }
 }
 
-/// Where ranges end that start at zero and follow each other; `None` if they do not.
-fn follow(mut ranges: impl Iterator<Item = (usize, usize)>) -> Option<usize> {
-    ranges.try_fold(0, |end, (position, len)| (position == end).then_some(end + len))
+/// Sorts the segments of an axis by key, those of one key by position, as they stand. Keys are less than `keys`.
+fn sort(segments: &mut [Segment], keys: u64) -> Result<()> {
+    if segments.is_sorted_by_key(|segment| segment.key) {
+        return Ok(());
+    }
+    if segments.len() < 64 || keys > segments.len() as u64 * 4 {
+        segments.sort_by_key(|segment| segment.key);
+        return Ok(());
+    }
+    // Counting is several times faster than comparing.
+    let mut next: Vec<usize> = reserve(keys as usize, "read chunks")?;
+    next.resize(keys as usize, 0);
+    for segment in &*segments {
+        next[segment.key as usize] += 1;
+    }
+    let mut end = 0;
+    for count in &mut next {
+        end += std::mem::replace(count, end);
+    }
+    let mut unsorted = reserve(segments.len(), "indices")?;
+    unsorted.extend_from_slice(segments);
+    for segment in unsorted {
+        let at = &mut next[segment.key as usize];
+        segments[*at] = segment;
+        *at += 1;
+    }
+    Ok(())
 }
 
 /// The numbers of the bits that are set, in ascending order.
@@ -158,7 +233,7 @@ mod tests {
         let bound = Selections::items([[item.into(), Item::NewAxis]]).bind(&[len]).unwrap();
         let segments = Segments::new(&bound, &[grid(&[len], &[chunk])]).unwrap().unwrap();
         let BoundForm::Rows(rows) = bound.form() else { panic!("no rows") };
-        assert!(segments.tile(0, rows.axes()[0].len()));
+        assert!(segments.tile(0, rows.axes()[0].len(), &mut vec![]));
         segments.of(0).iter().map(|segment| (segment.key, segment.position, segment.len)).collect()
     }
 
@@ -205,7 +280,8 @@ mod tests {
         assert_eq!(found, [(0, 0, 3), (0, 3, 1), (1, 6, 1), (3, 4, 2)]);
         assert_eq!(segments.with_key(0, 0).len(), 2);
         assert_eq!((segments.with_key(0, 2).len(), segments.with_key(0, 9).len()), (0, 0));
-        assert!(segments.tile(0, 7) && !segments.tile(0, 6) && !segments.tile(0, 8));
+        let tiles = |len| segments.tile(0, len, &mut vec![u64::MAX; 3]);
+        assert!(tiles(7) && !tiles(6) && !tiles(8));
     }
 
     /// However long its other axes are.
@@ -223,9 +299,9 @@ mod tests {
 
     #[test]
     fn segments_with_gaps_or_overlaps_do_not_tile() {
-        let segment = |position, len| Segment { key: position as u64, position, len };
+        let segment = |position, len| Segment { key: 7, position, len };
         let tiles = |segments: &[Segment], len: usize| {
-            Segments { offsets: vec![0, segments.len()], segments: segments.to_vec() }.tile(0, len)
+            Segments { offsets: vec![0, segments.len()], segments: segments.to_vec() }.tile(0, len, &mut vec![])
         };
         assert!(tiles(&[], 0) && !tiles(&[], 1));
         assert!(tiles(&[segment(0, 2), segment(2, 3)], 5));
@@ -235,5 +311,23 @@ mod tests {
         assert!(!tiles(&[segment(0, 2), segment(1, 4)], 5));
         assert!(!tiles(&[segment(0, 5), segment(0, 5)], 5));
         assert!(!tiles(&[segment(1, 4)], 5));
+        assert!(!tiles(&[segment(2, 3), segment(0, usize::MAX)], 5));
+        assert!(!tiles(&[segment(usize::MAX, 3), segment(0, 2)], 5));
+        // Segments that do not ascend by key cannot be found.
+        let unsorted = [Segment { key: 1, position: 0, len: 2 }, Segment { key: 0, position: 2, len: 3 }];
+        assert!(!tiles(&unsorted, 5));
+    }
+
+    #[test]
+    fn segments_sort_by_key_and_stay_in_order() {
+        for (len, keys) in [(10, 5), (1000, 7), (1000, 3000), (1000, 1 << 40)] {
+            let scattered = |position: usize| (position as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) % keys;
+            let mut segments: Vec<_> =
+                (0..len).map(|position| Segment { key: scattered(position), position, len: 1 }).collect();
+            sort(&mut segments, keys).unwrap();
+            assert_eq!(segments.len(), len);
+            assert!(segments.is_sorted_by_key(|segment| (segment.key, segment.position)));
+            assert!(segments.iter().all(|segment| segment.key == scattered(segment.position)));
+        }
     }
 }

@@ -17,9 +17,10 @@ use crate::selection::rows::{Axis, Rows};
 ///
 /// 1. chunk keys ascend strictly: no read chunk occurs twice;
 /// 2. the rows of each chunk ascend strictly, read from the chunk's array, and are not null: no chunk serves a row twice;
-/// 3. row starts ascend, and each row's span is as long as the product of its axes;
-/// 4. where a row has segments, those of each axis hold each position once, and each axis of the array belongs to one
-///    axis of the row.
+/// 3. row starts ascend, and each row's span is as long as the product of its axes, on each of which what lies in the
+///    array lies in the row;
+/// 4. where a row has segments, those of each axis ascend by key and hold each position once, and each axis of the array
+///    belongs to one axis of the row; a row without elements has none.
 ///
 /// Together with the count of copied elements, which readers compare with [`elements`](Self::elements), every element
 /// that lies in an array is written exactly once.
@@ -65,6 +66,7 @@ impl<'a> Tiling<'a> {
             return Ok(Self { plan, elements });
         }
         let mut elements = 0;
+        let mut seen = Vec::new();
         let mut padded = selections.padded().iter().peekable();
         for row in 0..rows {
             let Some(span) = (starts[row + 1] as usize).checked_sub(starts[row] as usize) else {
@@ -75,7 +77,7 @@ impl<'a> Tiling<'a> {
             let inside = match selections.form() {
                 _ if is_null => Some(0),
                 BoundForm::Boxes(boxes) => box_elements(boxes, row, plan.ndim(), span),
-                BoundForm::Rows(of) => row_elements(plan, of, row, span),
+                BoundForm::Rows(of) => row_elements(plan, of, row, span, &mut seen),
             };
             match inside {
                 Some(inside) if inside == span || is_padded => elements += inside,
@@ -131,44 +133,65 @@ impl<'a> Tiling<'a> {
         row: u32,
         chunk: &ChunkAt,
         strides: &[usize],
-        piece: &mut Piece,
+        PieceBuffers { piece, product }: &mut PieceBuffers,
         mut visit: impl FnMut(&Piece) -> Result<()>,
     ) -> Result<()> {
-        let apart = || Error::new(ErrorKind::Internal, "a row does not meet its read chunk");
-        let rows = match self.plan.selections().form() {
-            BoundForm::Boxes(_) => {
-                self.piece(row, chunk, strides, piece).ok_or_else(apart)?;
-                return visit(piece);
-            }
-            BoundForm::Rows(rows) => rows,
+        if self.one_piece_each() {
+            self.piece(row, chunk, strides, piece).ok_or_else(apart)?;
+            return visit(piece);
+        }
+        self.product(row, chunk, strides, product)?;
+        piece.row_start = product.row_start;
+        product.at.clear();
+        product.at.resize(product.axes(), 0);
+        loop {
+            piece.spans.clear();
+            piece.spans.extend(product.at.iter().enumerate().map(|(axis, &at)| product.axis(axis)[at]));
+            visit(piece)?;
+            let more = (0..product.at.len()).rev().find(|&axis| product.at[axis] + 1 < product.axis(axis).len());
+            let Some(axis) = more else { return Ok(()) };
+            product.at[axis] += 1;
+            product.at[axis + 1..].fill(0);
+        }
+    }
+
+    /// Computes what `row` selects of a read chunk, where rows are no boxes.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Internal`] where row and chunk do not meet, which a plan never asks.
+    pub(crate) fn product(self, row: u32, chunk: &ChunkAt, strides: &[usize], product: &mut Product) -> Result<()> {
+        let row = row as usize;
+        let (BoundForm::Rows(rows), Some(segments)) = (self.plan.selections().form(), self.plan.segments()) else {
+            return Err(apart());
         };
-        let Some(segments) = self.plan.segments() else { return Err(apart()) };
-        let numbers = rows.of(row as usize);
-        let axes = &rows.axes()[numbers.clone()];
-        let mut found: Vec<&[Segment]> = Vec::with_capacity(axes.len());
-        for (axis, number) in axes.iter().zip(numbers) {
+        product.row_start = self.plan.layout().row_starts()[row] as usize;
+        product.spans.clear();
+        product.ends.clear();
+        let numbers = rows.of(row);
+        if numbers.is_empty() && self.plan.ndim() > 0 {
+            return Err(apart());
+        }
+        for number in numbers {
+            let axis = &rows.axes()[number];
             let key = match *axis {
                 Axis::Steps { axis, .. } => chunk.keys[axis],
                 Axis::Points { axes, .. } => ones(axes).map(|axis| chunk.keys[axis]).sum(),
             };
-            found.push(segments.with_key(number, key));
-        }
-        if found.iter().any(|segments| segments.is_empty()) {
-            return Err(apart());
-        }
-        piece.row_start = self.plan.layout().row_starts()[row as usize] as usize;
-        let mut at = vec![0; axes.len()];
-        loop {
-            piece.spans.clear();
-            for ((axis, segments), &at) in axes.iter().zip(&found).zip(&at) {
-                piece.spans.push(span(rows, axis, &segments[at], chunk, strides).ok_or_else(apart)?);
+            let found = segments.with_key(number, key);
+            if found.is_empty() {
+                return Err(apart());
             }
-            visit(piece)?;
-            let Some(axis) = (0..at.len()).rev().find(|&axis| at[axis] + 1 < found[axis].len()) else { return Ok(()) };
-            at[axis] += 1;
-            at[axis + 1..].fill(0);
+            for segment in found {
+                product.spans.push(span(rows, axis, segment, chunk, strides).ok_or_else(apart)?);
+            }
+            product.ends.push(product.spans.len());
         }
+        Ok(())
     }
+}
+
+fn apart() -> Error {
+    Error::new(ErrorKind::Internal, "a row does not meet its read chunk")
 }
 
 /// The elements of all rows, where they are ranges of one axis in bounds and their spans fit; `None` elsewhere, which says
@@ -193,22 +216,28 @@ fn box_elements(boxes: &Boxes, row: usize, ndim: usize, span: usize) -> Option<u
     let (mut inside, mut all) = (1_usize, 1_usize);
     for axis in 0..ndim {
         let side = boxes.side(row, axis);
-        inside = inside.checked_mul((side.stop - side.start) as usize)?;
+        let len = side.stop.checked_sub(side.start)?;
+        if len > 0 && side.before.checked_add(len)? > side.extent {
+            return None;
+        }
+        inside = inside.checked_mul(len as usize)?;
         all = all.checked_mul(side.extent as usize)?;
     }
     (inside == 0 || all == span).then_some(inside)
 }
 
 /// Elements of a row; `None` if its segments do not tile it.
-fn row_elements(plan: &Plan, rows: &Rows, row: usize, span: usize) -> Option<usize> {
+fn row_elements(plan: &Plan, rows: &Rows, row: usize, span: usize, seen: &mut Vec<u64>) -> Option<usize> {
     let numbers = rows.of(row);
     let axes = &rows.axes()[numbers.clone()];
     if axes.is_empty() && plan.ndim() > 0 {
         return Some(0);
     }
     let elements = axes.iter().try_fold(1_usize, |n, axis| n.checked_mul(axis.len()));
-    if elements == Some(0) {
-        return Some(0);
+    if axes.iter().any(|axis| axis.len() == 0) {
+        // Without segments, no read chunk has a piece of it.
+        let segments = plan.segments()?;
+        return numbers.into_iter().all(|number| segments.of(number).is_empty()).then_some(0);
     }
     let mut covered = 0_u64;
     for (axis, number) in axes.iter().zip(numbers) {
@@ -216,7 +245,7 @@ fn row_elements(plan: &Plan, rows: &Rows, row: usize, span: usize) -> Option<usi
             Axis::Steps { axis, .. } => 1 << axis,
             Axis::Points { axes, .. } => axes,
         };
-        if covered & of != 0 || !plan.segments()?.tile(number, axis.len()) {
+        if covered & of != 0 || !plan.segments()?.tile(number, axis.len(), seen) {
             return None;
         }
         covered |= of;
@@ -284,6 +313,38 @@ pub(crate) struct Piece {
     pub(crate) row_start: usize,
     /// One per axis of the row.
     pub(crate) spans: Vec<Span>,
+}
+
+/// What one row selects of one read chunk: a product, along each axis of the row any of that axis' spans.
+#[derive(Debug, Default)]
+pub(crate) struct Product {
+    /// Element of the output at which the row starts.
+    pub(crate) row_start: usize,
+    spans: Vec<Span>,
+    /// Where the spans of each axis end.
+    ends: Vec<usize>,
+    /// The spans of the current piece, one number for each axis.
+    at: Vec<usize>,
+}
+
+impl Product {
+    /// Number of axes of the row.
+    pub(crate) fn axes(&self) -> usize {
+        self.ends.len()
+    }
+
+    /// The spans of an axis, at least one.
+    pub(crate) fn axis(&self, axis: usize) -> &[Span] {
+        let start = axis.checked_sub(1).map_or(0, |before| self.ends[before]);
+        &self.spans[start..self.ends[axis]]
+    }
+}
+
+/// Buffers for the pieces of a row, reused from row to row.
+#[derive(Debug, Default)]
+pub(crate) struct PieceBuffers {
+    pub(crate) piece: Piece,
+    pub(crate) product: Product,
 }
 
 /// One axis of a [`Piece`], in elements.

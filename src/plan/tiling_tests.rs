@@ -192,7 +192,7 @@ fn check(plan: &Plan, arrays: &Arrays) {
     let cells = cells(plan.selections());
     assert_eq!(cells.len(), plan.layout().elements());
     let mut written = vec![0; cells.len()];
-    let (mut at, mut piece, mut pieces) = (ChunkAt::default(), Piece::default(), 0);
+    let (mut at, mut piece, mut pieces) = (ChunkAt::default(), PieceBuffers::default(), 0);
     for (source, part) in plan.parts().iter().enumerate() {
         let (chunk, groups) = (&arrays.chunks[source], part.groups());
         assert!(groups.chunks().is_sorted_by(|a, b| a < b), "a read chunk occurs twice");
@@ -331,7 +331,7 @@ fn rows_of_another_array_are_refused() {
 fn rows_and_chunks_that_do_not_meet_have_no_piece() {
     for plan in plans() {
         let tiling = Tiling::check(&plan).unwrap();
-        let (mut at, mut piece) = (ChunkAt::default(), Piece::default());
+        let (mut at, mut piece) = (ChunkAt::default(), PieceBuffers::default());
         for (key, row, meets) in
             [(0, 0, true), (2, 0, false), (4, 0, false), (0, 2, false), (4, 3, true), (3, 3, false)]
         {

@@ -10,15 +10,19 @@
 //! * [`padding`]: elements beyond the array.
 //! * [`validity`]: elements that are null.
 //! * [`times`]: counts of time in the units of Arrow.
+//! * [`hops`]: that of copies from many single places.
 //! * [`scatter`]: disjoint writes into one output, in unsafe code.
+//! * [`copies`]: the copies themselves, in unsafe code.
 //! * [`pool`]: the threads.
 //! * [`stats`]: what a read did.
 
 mod ahead;
 mod budget;
 mod column;
+mod copies;
 pub(crate) mod execute;
 mod fetch;
+mod hops;
 mod padding;
 mod pool;
 #[cfg(test)]

@@ -8,12 +8,14 @@ use std::marker::PhantomData;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
+use super::copies::{copy_bytes, copy_hops, copy_walk};
+use super::hops::{Hops, Touched};
 use super::run::{Lines, Run, Step, for_each_run, locate, merge};
 use super::validity::Validity;
 use crate::chunk::Extent;
 use crate::error::{Error, ErrorKind, Result};
 use crate::plan::Part;
-use crate::plan::tiling::{ChunkAt, Piece, Tiling};
+use crate::plan::tiling::{ChunkAt, Piece, PieceBuffers, Tiling};
 
 /// So many pieces are computed before the first of them is copied.
 const BATCH: usize = 16;
@@ -63,10 +65,11 @@ impl Claim {
 /// Buffers that one thread reuses from piece to piece.
 #[derive(Debug, Default)]
 pub(super) struct PieceScratch {
-    piece: Piece,
+    pieces: PieceBuffers,
     batch: Vec<Piece>,
     at: ChunkAt,
     walk: Vec<Step>,
+    hops: Hops,
     wanted: Vec<Range<usize>>,
 }
 
@@ -144,6 +147,9 @@ impl<'a> Scatter<'a> {
         if let (Some(lines), [extent]) = (&self.lines, extents) {
             return self.copy_lines(&claim, lines, decoded, extent);
         }
+        if let ([extent], false) = (extents, self.tiling.one_piece_each()) {
+            return self.copy_products(&claim, decoded, extent, scratch);
+        }
         self.for_each_piece(claim, scratch, |scatter, piece, walk| {
             let run = Run::of(piece, scatter.item, walk)?;
             let bytes = run.bytes(walk);
@@ -196,6 +202,46 @@ impl<'a> Scatter<'a> {
         Ok(())
     }
 
+    /// [`copy`](Self::copy) where rows are no boxes.
+    fn copy_products(&self, claim: &Claim, decoded: &[u8], extent: &Extent, scratch: &mut PieceScratch) -> Result<()> {
+        let beyond = || Error::new(ErrorKind::Internal, "a piece reaches beyond its buffer");
+        let PieceScratch { pieces, at, walk, hops, .. } = scratch;
+        let (rows, key) = self.chunk(claim)?;
+        at.set(self.part, key, true);
+        let source = decoded.get(extent.at..extent.at + extent.source.len()).ok_or_else(beyond)?;
+        let mut copied = 0;
+        for &row in rows {
+            self.tiling.product(row, at, self.strides, &mut pieces.product)?;
+            let touched = Touched::of(&pieces.product, self.item)?;
+            if touched.source.start < extent.source.start
+                || touched.source.end > extent.source.end
+                || touched.target_end > self.target_len
+            {
+                return Err(beyond());
+            }
+            copied += touched.bytes;
+            if hops.set(&pieces.product, self.item) {
+                hops.for_each_place(&pieces.product, &mut |from, target| {
+                    // Never below zero where something is copied: a hop adds to it what makes it a byte of the extent.
+                    let from = source.as_ptr().wrapping_add(from).wrapping_sub(extent.source.start);
+                    // SAFETY: `touched` holds the extremes of all places and hops together, and was checked just above to
+                    // lie in the extent, whose bytes `source` has, and in the target. The source is a shared borrow and
+                    // the target the exclusive borrow that `scatters` was given, so they do not overlap; no other thread
+                    // writes these target bytes, because claims are unique and `Tiling` proves pieces of different claims
+                    // disjoint.
+                    unsafe { copy_hops(from, self.target.add(target), hops.hops(), hops.uniform()) };
+                });
+                continue;
+            }
+            self.tiling.for_each(row, at, self.strides, pieces, |piece| {
+                let run = Run::of(piece, self.item, walk)?;
+                self.copy_run(run, walk, decoded, std::slice::from_ref(extent))
+            })?;
+        }
+        self.copied.fetch_add(copied, Ordering::Relaxed);
+        Ok(())
+    }
+
     /// Copies one run at each step of `walk`; all of its source must lie in one extent.
     fn copy_run(&self, run: Run, walk: &mut [Step], decoded: &[u8], extents: &[Extent]) -> Result<()> {
         let beyond = || Error::new(ErrorKind::Internal, "a piece reaches beyond its buffer");
@@ -227,13 +273,13 @@ impl<'a> Scatter<'a> {
         limit: usize,
         scratch: &'s mut PieceScratch,
     ) -> Result<Option<&'s mut Vec<Range<usize>>>> {
-        let PieceScratch { piece, at, walk, wanted, .. } = scratch;
+        let PieceScratch { pieces, at, walk, wanted, .. } = scratch;
         wanted.clear();
         let (rows, key) = self.chunk(claim)?;
         at.set(self.part, key, !self.tiling.one_piece_each());
         let mut too_many = false;
         for &row in rows {
-            self.tiling.for_each(row, at, self.strides, piece, |piece| {
+            self.tiling.for_each(row, at, self.strides, pieces, |piece| {
                 let run = Run::of(piece, self.item, walk)?;
                 let cut = run.cut(walk, gap);
                 let runs = walk[..cut].iter().fold(1, |runs: usize, step| runs.saturating_mul(step.len));
@@ -274,16 +320,19 @@ impl<'a> Scatter<'a> {
             let end = ends.max().unwrap_or(0);
             return Ok((end <= limit).then_some(end));
         }
-        let PieceScratch { piece, at, walk, .. } = scratch;
+        let PieceScratch { pieces, at, walk, .. } = scratch;
         at.set(self.part, key, !self.tiling.one_piece_each());
         let mut end = 0;
         for &row in rows {
-            self.tiling.for_each(row, at, self.strides, piece, |piece| {
-                let run = Run::of(piece, self.item, walk)?;
+            end = end.max(if self.tiling.one_piece_each() {
+                self.piece(row, at, &mut pieces.piece)?;
+                let run = Run::of(&pieces.piece, self.item, walk)?;
                 let span = run.source_span(walk);
-                end = end.max(span.ok_or_else(|| Error::new(ErrorKind::Internal, "a piece overflows"))?.end);
-                Ok(())
-            })?;
+                span.ok_or_else(|| Error::new(ErrorKind::Internal, "a piece overflows"))?.end
+            } else {
+                self.tiling.product(row, at, self.strides, &mut pieces.product)?;
+                Touched::of(&pieces.product, self.item)?.source.end
+            });
             if end > limit {
                 return Ok(None);
             }
@@ -297,10 +346,10 @@ impl<'a> Scatter<'a> {
         if !self.tiling.one_piece_each() {
             return Ok(None);
         }
-        let PieceScratch { piece, at, walk, .. } = scratch;
-        at.set(self.part, key, !self.tiling.one_piece_each());
-        self.piece(row, at, piece)?;
-        let run = Run::of(piece, self.item, walk)?;
+        let PieceScratch { pieces, at, walk, .. } = scratch;
+        at.set(self.part, key, false);
+        self.piece(row, at, &mut pieces.piece)?;
+        let run = Run::of(&pieces.piece, self.item, walk)?;
         Ok((walk.is_empty() && run.len > 0).then_some(run))
     }
 
@@ -382,7 +431,7 @@ impl<'a> Scatter<'a> {
         scratch: &mut PieceScratch,
         mut visit: impl FnMut(&Self, &Piece, &mut Vec<Step>) -> Result<usize>,
     ) -> Result<()> {
-        let PieceScratch { piece, batch, at, walk, .. } = scratch;
+        let PieceScratch { pieces, batch, at, walk, .. } = scratch;
         let (rows, key) = self.chunk(&claim)?;
         at.set(self.part, key, !self.tiling.one_piece_each());
         let mut copied = 0;
@@ -399,7 +448,7 @@ impl<'a> Scatter<'a> {
             }
         } else {
             for &row in rows {
-                self.tiling.for_each(row, at, self.strides, piece, |piece| {
+                self.tiling.for_each(row, at, self.strides, pieces, |piece| {
                     copied += visit(self, piece, walk)?;
                     Ok(())
                 })?;
@@ -422,82 +471,6 @@ impl<'a> Scatter<'a> {
         let found = self.tiling.piece(row, at, self.strides, piece);
         found.ok_or_else(|| Error::new(ErrorKind::Internal, "a row does not meet its read chunk"))
     }
-}
-
-/// Copies `len` bytes; short runs without a call.
-///
-/// # Safety
-/// `source` must be valid for reads and `target` for writes of `len` bytes, and they must not overlap.
-#[inline]
-unsafe fn copy_bytes(source: *const u8, target: *mut u8, len: usize) {
-    /// # Safety
-    /// As [`copy_bytes`], with `N <= len <= 2 * N`.
-    unsafe fn ends<const N: usize>(source: *const u8, target: *mut u8, len: usize) {
-        // SAFETY: both blocks of `N` bytes lie in the `len` bytes that the caller guarantees. They may overlap each
-        // other, which is why both are read before either is written.
-        unsafe {
-            let front = source.cast::<[u8; N]>().read_unaligned();
-            let back = source.add(len - N).cast::<[u8; N]>().read_unaligned();
-            target.cast::<[u8; N]>().write_unaligned(front);
-            target.add(len - N).cast::<[u8; N]>().write_unaligned(back);
-        }
-    }
-    // SAFETY: the caller guarantees `len` bytes, and each arm's bounds are those that `ends` asks for.
-    unsafe {
-        match len {
-            8..=16 => ends::<8>(source, target, len),
-            17..=32 => ends::<16>(source, target, len),
-            33..=64 => ends::<32>(source, target, len),
-            65..=128 => ends::<64>(source, target, len),
-            _ => std::ptr::copy_nonoverlapping(source, target, len),
-        }
-    }
-}
-
-/// Copies `run` at each step of `walk`.
-///
-/// # Safety
-/// `source` and `target` must be valid for reads and writes over the walk's whole span, and not overlap.
-unsafe fn copy_walk(source: *const u8, target: *mut u8, run: Run, walk: &mut [Step]) {
-    if run.len == 0 {
-        return;
-    }
-    // A thin innermost run is copied element by element with the element's own size, not by calls of `memcpy`.
-    let inner = walk.split_last_mut().map_or(1, |(step, _)| step.len);
-    if inner > 1 {
-        // SAFETY: the caller's guarantee covers every step.
-        match run.len {
-            1 => return unsafe { copy_strided::<1>(source, target, run, walk) },
-            2 => return unsafe { copy_strided::<2>(source, target, run, walk) },
-            4 => return unsafe { copy_strided::<4>(source, target, run, walk) },
-            8 => return unsafe { copy_strided::<8>(source, target, run, walk) },
-            16 => return unsafe { copy_strided::<16>(source, target, run, walk) },
-            _ => {}
-        }
-    }
-    for_each_run(run, walk, |from, to| {
-        // SAFETY: `from` and `to` are steps of the walk, which the caller guarantees to be in bounds.
-        unsafe { copy_bytes(source.add(from), target.add(to), run.len) };
-    });
-}
-
-/// Copies runs of `N` bytes, with a tight loop over the innermost step.
-///
-/// # Safety
-/// As [`copy_walk`]; `run.len` must be `N` and `walk` must not be empty.
-unsafe fn copy_strided<const N: usize>(source: *const u8, target: *mut u8, run: Run, walk: &mut [Step]) {
-    let Some((inner, outer)) = walk.split_last_mut() else { return };
-    let inner = *inner;
-    for_each_run(run, outer, |from, to| {
-        for i in 0..inner.len {
-            // SAFETY: each of these is a step of the walk, which the caller guarantees to be in bounds.
-            unsafe {
-                let value =
-                    source.add(from).offset(i as isize * inner.source_stride).cast::<[u8; N]>().read_unaligned();
-                target.add(to + i * inner.target_stride).cast::<[u8; N]>().write_unaligned(value);
-            }
-        }
-    });
 }
 
 /// Repeats `value` over `bytes`, whose length is a multiple of it.

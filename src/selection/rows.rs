@@ -7,6 +7,7 @@ use super::boxes::{Bounds, check_levels, expand, out_of_bounds};
 use super::item::{Indices, Item, Mask, Points, Progression, resolve_index, resolve_slice};
 use super::{Indexing, OutOfBounds};
 use crate::error::{Error, ErrorKind, Result};
+use crate::plan::segments::ones;
 
 /// Rows as products of axes, in flat columns.
 #[derive(Debug, Clone)]
@@ -193,7 +194,12 @@ impl Rows {
         for &value in values {
             self.points.push(resolve_index(value, axis, len as i64)?);
         }
-        self.axes.push(Axis::Points { axes: 1 << axis, at, len: values.len() });
+        self.axes.push(if let Some(range) = progression(&self.points[at..]) {
+            self.points.truncate(at);
+            Axis::Steps { axis, range }
+        } else {
+            Axis::Points { axes: 1 << axis, at, len: values.len() }
+        });
         Ok(())
     }
 
@@ -250,6 +256,15 @@ impl Rows {
     /// The axes of all rows.
     pub(crate) fn axes(&self) -> &[Axis] {
         &self.axes
+    }
+
+    /// The coordinates of an axis of points: axes of the array in ascending order, and the indices along each.
+    pub(crate) fn coordinates(&self, of: &Axis) -> impl Iterator<Item = (usize, &[i64])> {
+        let (axes, at, len) = match *of {
+            Axis::Points { axes, at, len } => (axes, at, len),
+            Axis::Steps { .. } => (0, 0, 0),
+        };
+        ones(axes).enumerate().map(move |(before, axis)| (axis, &self.points[at + before * len..][..len]))
     }
 
     /// Index of the array's `axis` at a position of an axis of a row.
@@ -328,9 +343,9 @@ fn parse(shape: &[u64], items: &[Item], indexing: Indexing) -> Result<Vec<Part>>
                         .expected("a list of indices, of one axis")
                         .remedy("Index pointwise, or flatten them."));
                 }
-                parts.push(indices_part(indices, axis, len)?);
+                parts.push(indices_part(indices, axis, len, indexing)?);
             }
-            Item::Mask(mask) => parts.push(mask_part(mask, axis, &shape[axis..])?),
+            Item::Mask(mask) => parts.push(mask_part(mask, axis, &shape[axis..], indexing)?),
             Item::Points(points) => parts.push(points_part(points, axis, &shape[axis..])?),
             Item::NewAxis => parts.push(Part::NewAxis),
             Item::Ellipsis => parts.push(Part::Nothing),
@@ -340,12 +355,24 @@ fn parse(shape: &[u64], items: &[Item], indexing: Indexing) -> Result<Vec<Part>>
     Ok(parts)
 }
 
-fn indices_part(indices: &Indices, axis: usize, len: i64) -> Result<Part> {
+/// Indices as equal steps, which take no memory for each; `None` if they are fewer than two or no such steps.
+fn progression(indices: &[i64]) -> Option<Progression> {
+    let &[start, next, ..] = indices else { return None };
+    let step = next - start;
+    let is_one = step != 0 && indices.windows(2).all(|pair| pair[1] - pair[0] == step);
+    is_one.then_some(Progression { start, step, len: indices.len() as i64 })
+}
+
+fn indices_part(indices: &Indices, axis: usize, len: i64, indexing: Indexing) -> Result<Part> {
     let coordinates =
         indices.values().iter().map(|&index| resolve_index(index, axis, len)).collect::<Result<Vec<_>>>()?;
     if indices.shape().is_empty() {
         let range = Progression { start: coordinates[0], step: 1, len: 1 };
         return Ok(Part::Steps { axis, range, kept: false });
+    }
+    // Pointwise, indices are joined with those of other axes.
+    if let (Indexing::Orthogonal, Some(range)) = (indexing, progression(&coordinates)) {
+        return Ok(Part::Steps { axis, range, kept: true });
     }
     Ok(Part::Points { axes: vec![axis], coordinates: vec![coordinates], shape: indices.shape().to_vec() })
 }
@@ -359,13 +386,18 @@ fn points_part(points: &Points, axis: usize, lens: &[u64]) -> Result<Part> {
     Ok(Part::Points { axes: axes.collect(), coordinates, shape: points.shape().to_vec() })
 }
 
-fn mask_part(mask: &Mask, axis: usize, lens: &[u64]) -> Result<Part> {
+fn mask_part(mask: &Mask, axis: usize, lens: &[u64], indexing: Indexing) -> Result<Part> {
     let lens = &lens[..mask.shape().len()];
     if mask.shape().iter().zip(lens).any(|(&got, &len)| got as u64 != len) {
         return Err(Error::new(ErrorKind::Selection, format!("a mask of shape {:?} on axis {axis}", mask.shape()))
             .expected(format!("shape {lens:?}, as the array has there")));
     }
     let coordinates = mask.positions();
+    if let (Indexing::Orthogonal, [only]) = (indexing, &coordinates[..])
+        && let Some(range) = progression(only)
+    {
+        return Ok(Part::Steps { axis, range, kept: true });
+    }
     let count = coordinates[0].len();
     Ok(Part::Points { axes: (axis..axis + lens.len()).collect(), coordinates, shape: vec![count] })
 }
