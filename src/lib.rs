@@ -37,6 +37,7 @@
 const _: () = assert!(usize::BITS == 64, "zarrow needs a 64-bit target");
 
 mod arrow;
+mod cancel;
 mod chunk;
 mod error;
 mod memory;
@@ -50,7 +51,7 @@ pub use crate::arrow::{ElementType, Ragged, Time, Unit, read_batch};
 pub use crate::chunk::Array;
 pub use crate::error::{Error, ErrorKind, Result};
 pub use crate::plan::Layout;
-pub use crate::planned::{Plan, read_ragged};
+pub use crate::planned::{Plan, PlanOptions, read_ragged};
 pub use crate::read::{MissingChunks, ReadOptions, ReadStats};
 pub use crate::selection::{BoundSelections, Indexing, Indices, Item, Mask, OutOfBounds, Points, Selections};
 pub use crate::store::ZarrFormat;

@@ -2,12 +2,14 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
 use arrow_array::{ArrayRef, Int64Array, ListArray, RecordBatch, StringArray, UInt32Array, UInt64Array};
 use arrow_schema::{DataType, Field, Schema};
 
 use crate::arrow::{ElementType, Ragged, carry_out, common_type};
+use crate::cancel::Cancel;
 use crate::chunk::Array;
 use crate::error::{Error, ErrorKind, Result};
 use crate::plan::{self, Layout};
@@ -28,6 +30,37 @@ pub struct Plan {
     work: Arc<plan::Plan>,
 }
 
+/// How to plan a read.
+#[derive(Debug, Clone, Default)]
+pub struct PlanOptions {
+    promote: bool,
+    cancel: Cancel,
+}
+
+impl PlanOptions {
+    /// Whether data types may differ: values are then cast to the type that `NumPy`'s `result_type` gives for all of
+    /// them, which is an error if it does not hold all values exactly.
+    #[must_use]
+    pub fn with_promote(mut self, promote: bool) -> Self {
+        self.promote = promote;
+        self
+    }
+
+    /// Ends planning with [`ErrorKind::Cancelled`] soon after `cancel` becomes true.
+    #[must_use]
+    pub fn with_cancel(mut self, cancel: Arc<AtomicBool>) -> Self {
+        self.cancel = Cancel::new(cancel);
+        self
+    }
+}
+
+/// The default, cancelled by what cancels the read.
+impl From<&ReadOptions> for PlanOptions {
+    fn from(options: &ReadOptions) -> Self {
+        Self { promote: false, cancel: options.cancel().clone() }
+    }
+}
+
 impl Plan {
     /// Plans a read of `selections`, row `i` from `arrays[sources[i]]`. Without sources, all rows are from the only
     /// array.
@@ -37,38 +70,11 @@ impl Plan {
     /// # Errors
     /// [`ErrorKind::Selection`] as [`Selections::bind`], or if the arrays differ in data type or number of axes, or the
     /// sources do not fit; [`ErrorKind::Allocation`] if the result is too large.
-    pub fn new(arrays: &[Array], sources: Option<&[u32]>, selections: &Selections) -> Result<Self> {
-        let same = |arrays: &[Array]| {
-            let first = arrays[0].element_type();
-            match arrays.iter().find(|array| array.element_type() != first) {
-                None => Ok(first),
-                Some(other) => {
-                    let got = format!("arrays of {} and of {}", first.zarr_name(), other.element_type().zarr_name());
-                    Err(Error::new(ErrorKind::Selection, got)
-                        .at_array(other.location())
-                        .expected("one data type")
-                        .remedy("Promote them to one that holds the values of all, or read them in separate calls."))
-                }
-            }
-        };
-        Self::with_type(arrays, sources, selections, same)
-    }
-
-    /// [`new`](Self::new) for arrays whose data types may differ: values are cast to the type that `NumPy`'s
-    /// `result_type` gives for all of them.
-    ///
-    /// # Errors
-    /// As [`new`](Self::new); [`ErrorKind::Selection`] if that type does not hold all values exactly.
-    pub fn promoting(arrays: &[Array], sources: Option<&[u32]>, selections: &Selections) -> Result<Self> {
-        let common = |arrays: &[Array]| common_type(arrays.iter().map(Array::element_type));
-        Self::with_type(arrays, sources, selections, common)
-    }
-
-    fn with_type(
+    pub fn new(
         arrays: &[Array],
         sources: Option<&[u32]>,
         selections: &Selections,
-        element: impl FnOnce(&[Array]) -> Result<ElementType>,
+        options: &PlanOptions,
     ) -> Result<Self> {
         let mut distinct: Vec<Array> = Vec::new();
         let mut given = Vec::new();
@@ -84,7 +90,11 @@ impl Plan {
         let Some(first) = distinct.first() else {
             return Err(Error::new(ErrorKind::Selection, "no arrays").expected("at least one"));
         };
-        let element = element(&distinct)?;
+        let element = if options.promote {
+            common_type(distinct.iter().map(Array::element_type))?
+        } else {
+            only_type(&distinct)?
+        };
         let sources = match sources {
             None if arrays.len() > 1 => {
                 return Err(Error::new(ErrorKind::Selection, format!("{} arrays without sources", arrays.len()))
@@ -107,7 +117,7 @@ impl Plan {
         let item = element.size();
         let plan = Shapes::new(shapes, sources)
             .and_then(|shapes| selections.bind_to(&shapes))
-            .and_then(|bound| plan::Plan::new(bound, grids, Some(item)));
+            .and_then(|bound| plan::Plan::new(bound, grids, Some(item), &options.cancel));
         let plan = plan.map_err(|error| if distinct.len() == 1 { error.at_array(first.location()) } else { error })?;
         Ok(Self { arrays: distinct, given, element, work: Arc::new(plan) })
     }
@@ -250,8 +260,26 @@ pub fn read_ragged(
     options: &ReadOptions,
 ) -> Result<Ragged> {
     let start = Instant::now();
-    let plan = Plan::new(arrays, Some(sources), selections)?;
+    let plan = Plan::new(arrays, Some(sources), selections, &PlanOptions::from(options))?;
     plan.read_after(options, start.elapsed())
+}
+
+/// The data type that all arrays have.
+fn only_type(arrays: &[Array]) -> Result<ElementType> {
+    let first = arrays[0].element_type();
+    match arrays.iter().find(|array| array.element_type() != first) {
+        None => Ok(first),
+        Some(other) => {
+            let got = format!("arrays of {} and of {}", first.numpy_name(), other.element_type().numpy_name());
+            let error = Error::new(ErrorKind::Selection, got).at_array(other.location()).expected("one data type");
+            Err(match common_type(arrays.iter().map(Array::element_type)) {
+                Ok(_) => {
+                    error.remedy("Promote them to one that holds the values of all, or read them in separate calls.")
+                }
+                Err(_) => error.remedy("Read them in separate calls."),
+            })
+        }
+    }
 }
 
 impl fmt::Display for Plan {

@@ -8,8 +8,8 @@ use arrow::buffer::{BooleanBuffer, NullBuffer, ScalarBuffer};
 use serde_json::json;
 use zarrow::zarrs::storage::store::MemoryStore;
 use zarrow::{
-    Array, ElementType, Error, ErrorKind, Indexing, Indices, Item, Mask, MissingChunks, OutOfBounds, Plan, Points,
-    ReadOptions, Selections, read_ragged,
+    Array, ElementType, Error, ErrorKind, Indexing, Indices, Item, Mask, MissingChunks, OutOfBounds, Plan, PlanOptions,
+    Points, ReadOptions, Selections, read_ragged,
 };
 
 use crate::common::{self as lib, assert_error};
@@ -207,7 +207,7 @@ fn several_arrays() {
     let ranges = Selections::ranges(vec![0, 5, 0], vec![4, 7, 1]).expect("ranges");
     let plan = |arrays: &[&Array], sources: Option<&[u32]>| {
         let arrays: Vec<Array> = arrays.iter().map(|&array| array.clone()).collect();
-        let error = Plan::new(&arrays, sources, &ranges).expect_err("wrong");
+        let error = Plan::new(&arrays, sources, &ranges, &PlanOptions::default()).expect_err("wrong");
         if let Some(sources) = sources {
             let read = read_ragged(&arrays, sources, &ranges, &ReadOptions::default()).expect_err("wrong");
             assert_eq!(read.to_string(), error.to_string());
@@ -236,10 +236,10 @@ fn several_arrays() {
     // The same range is in one array, and beyond the other.
     assert_says(&plan(&[&a, &b], Some(&[0, 1, 0])), kind, Some(1), &["5..7", "axis 0 of length 4", "expected"]);
     let arrays = [a, b];
-    Plan::new(&arrays, Some(&[0, 0, 1]), &ranges).expect("a plan");
+    Plan::new(&arrays, Some(&[0, 0, 1]), &ranges, &PlanOptions::default()).expect("a plan");
     for items in [vec![Item::Index(-5)], vec![indices(&[0, 4], &[2])], vec![mask(10, &[10])]] {
         let rows = Selections::items(vec![items; 2]);
-        let error = Plan::new(&arrays, Some(&[0, 1]), &rows).expect_err("beyond the second");
+        let error = Plan::new(&arrays, Some(&[0, 1]), &rows, &PlanOptions::default()).expect_err("beyond the second");
         assert_says(&error, kind, Some(1), &["axis 0"]);
     }
 }

@@ -11,7 +11,9 @@ use arrow::datatypes::{Int64Type, UInt32Type, UInt64Type};
 use proptest::prelude::*;
 use proptest::sample::select;
 use zarrow::zarrs::storage::store::MemoryStore;
-use zarrow::{Array, ElementType, ErrorKind, MissingChunks, OutOfBounds, Plan, ReadOptions, read_batch, read_ragged};
+use zarrow::{
+    Array, ElementType, ErrorKind, MissingChunks, OutOfBounds, Plan, PlanOptions, ReadOptions, read_batch, read_ragged,
+};
 
 use crate::common::cases::{self, Case, PATH};
 use crate::common::meaning::{self, Expected, Row};
@@ -114,7 +116,7 @@ fn check(twins: &[Twin], twice: bool, call: &Call, policies: &Policies) {
         }
     }
     let given = (arrays.len() > 1).then_some(&sources[..]);
-    let plan = Plan::new(&arrays, given, &selections);
+    let plan = Plan::new(&arrays, given, &selections, &PlanOptions::default());
     let rows = match call.rows() {
         Ok(rows) => rows,
         Err(row) => {

@@ -4,6 +4,7 @@
 
 mod array;
 mod error;
+mod interrupt;
 mod plan;
 mod read;
 mod selections;

@@ -4,9 +4,11 @@ use arrow_array::{Int64Array, RecordBatch};
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 use pyo3_arrow::{PyArray, PyRecordBatch};
+use zarrow::PlanOptions;
 
 use crate::array::Array;
 use crate::error::to_python;
+use crate::interrupt::interruptibly;
 use crate::read::{Options, read_interruptibly};
 use crate::selections::Selections;
 
@@ -28,19 +30,11 @@ pub(crate) fn _plan(py: Python<'_>, args: Bound<'_, PyTuple>) -> PyResult<Plan> 
     let arrays: Vec<_> = arrays.iter().map(|array| array.get().inner.clone()).collect();
     let sources = sources.map(|sources| crate::read::sources(&sources)).transpose()?;
     let selections = &selections.get().inner;
-    let inner = py.detach(|| plan(&arrays, sources.as_deref(), selections, promote));
-    Ok(Plan { inner: inner.map_err(|error| to_python(py, &error))?, made: args.unbind(), options })
-}
-
-/// Plans with one data type, or one that holds the values of all.
-pub(crate) fn plan(
-    arrays: &[zarrow::Array],
-    sources: Option<&[u32]>,
-    selections: &zarrow::Selections,
-    promote: bool,
-) -> zarrow::Result<zarrow::Plan> {
-    let make = if promote { zarrow::Plan::promoting } else { zarrow::Plan::new };
-    make(arrays, sources, selections)
+    let inner = interruptibly(py, |cancel| {
+        let options = PlanOptions::default().with_promote(promote).with_cancel(cancel);
+        zarrow::Plan::new(&arrays, sources.as_deref(), selections, &options)
+    })?;
+    Ok(Plan { inner, made: args.unbind(), options })
 }
 
 #[pymethods]

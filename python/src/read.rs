@@ -1,22 +1,16 @@
 //! The read itself, and what it did.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{self, RecvTimeoutError};
-use std::thread;
-use std::time::Duration;
-
 use arrow_array::cast::AsArray;
 use arrow_array::types::UInt32Type;
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use pyo3_arrow::PyArray;
-use zarrow::{ElementType, MissingChunks, ReadOptions};
+use zarrow::{ElementType, MissingChunks, PlanOptions, ReadOptions};
 
 use crate::array::Array;
-use crate::error::{exception, to_python};
+use crate::error::exception;
+use crate::interrupt::interruptibly;
 use crate::selections::{Selections, Targets, from_python};
 
 /// What one read did.
@@ -87,7 +81,10 @@ pub(crate) fn _read<'py>(
     };
     read_interruptibly(py, options.to_core(), |options| match (&arrays[..], &of) {
         ([array], None) => array.read(&selections, options),
-        (_, of) if promote => zarrow::Plan::promoting(&arrays, of.as_deref(), &selections)?.read(options),
+        (_, of) if promote => {
+            let how = PlanOptions::from(options).with_promote(true);
+            zarrow::Plan::new(&arrays, of.as_deref(), &selections, &how)?.read(options)
+        }
         _ => zarrow::read_ragged(&arrays, of.as_deref().unwrap_or_default(), &selections, options),
     })
 }
@@ -95,53 +92,13 @@ pub(crate) fn _read<'py>(
 /// The C data interface of pyarrow takes lists of this depth.
 const MAX_DEPTH: usize = 63;
 
-/// How often a read looks for signals.
-const PATIENCE: Duration = Duration::from_millis(50);
-
-/// Reads on another thread, while this one, which Python hands signals to, waits for the end or for Ctrl-C.
+/// Reads, and hands the result to pyarrow.
 pub(crate) fn read_interruptibly(
     py: Python<'_>,
     options: ReadOptions,
     read: impl FnOnce(&ReadOptions) -> zarrow::Result<zarrow::Ragged> + Send,
 ) -> PyResult<(Bound<'_, PyAny>, ReadStats)> {
-    let cancel = Arc::new(AtomicBool::new(false));
-    let options = options.with_cancel(cancel.clone());
-    let mut interrupt = None;
-    let outcome = py.detach(|| {
-        let (done, wait) = mpsc::sync_channel(1);
-        thread::scope(|scope| {
-            let options = &options;
-            scope.spawn(move || {
-                // A panic leaves nothing sent, which the other end sees.
-                if let Ok(outcome) = catch_unwind(AssertUnwindSafe(|| read(options))) {
-                    let _ = done.send(outcome);
-                }
-            });
-            loop {
-                match wait.recv_timeout(PATIENCE) {
-                    Ok(outcome) => return Some(outcome),
-                    Err(RecvTimeoutError::Disconnected) => return None,
-                    Err(RecvTimeoutError::Timeout) => {
-                        let signals: PyResult<()> = Python::attach(|py| {
-                            py.check_signals()?;
-                            Ok(())
-                        });
-                        if let (None, Err(error)) = (&interrupt, signals) {
-                            interrupt = Some(error);
-                            cancel.store(true, Ordering::Relaxed);
-                        }
-                    }
-                }
-            }
-        })
-    });
-    let ragged = match (interrupt, outcome) {
-        (Some(interrupt), _) => return Err(interrupt),
-        (None, Some(outcome)) => outcome.map_err(|error| to_python(py, &error))?,
-        (None, None) => {
-            return Err(exception(py, "ZarrowError", "the reading thread panicked; please report this".to_owned()));
-        }
-    };
+    let ragged = interruptibly(py, |cancel| read(&options.with_cancel(cancel)))?;
     let stats = ReadStats { inner: *ragged.stats() };
     let is_pair = matches!(ragged.element_type(), ElementType::Complex64 | ElementType::Complex128);
     let depth = ragged.offsets().len() + usize::from(is_pair);

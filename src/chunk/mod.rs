@@ -17,9 +17,11 @@ use zarrs::storage::{ReadableStorage, StoreKey};
 pub(crate) use self::decode::{Decoder, DirectScratch, Extent, Granularity};
 pub(crate) use self::shard::{Entry, ShardIndex, Sharding};
 use crate::arrow::{ElementType, Ragged, read_columns};
+use crate::cancel::Cancel;
 use crate::error::{Error, ErrorKind, Result};
 use crate::plan::Plan;
 use crate::plan::grid::Grid;
+use crate::planned::PlanOptions;
 use crate::read::ReadOptions;
 use crate::selection::Selections;
 use crate::store::{Source, ZarrFormat, local_directory};
@@ -177,14 +179,14 @@ impl Array {
     /// # Errors
     /// [`ErrorKind::Selection`] as [`Selections::bind`]; [`ErrorKind::Allocation`] if the result is too large.
     pub fn plan(&self, selections: &Selections) -> Result<crate::planned::Plan> {
-        crate::planned::Plan::new(std::slice::from_ref(self), None, selections)
+        crate::planned::Plan::new(std::slice::from_ref(self), None, selections, &PlanOptions::default())
     }
 
     /// The plan of a read that follows at once.
-    pub(crate) fn plan_read(&self, selections: &Selections) -> Result<Plan> {
+    pub(crate) fn plan_read(&self, selections: &Selections, cancel: &Cancel) -> Result<Plan> {
         selections
             .bind(self.shape())
-            .and_then(|bound| Plan::new(bound, vec![self.inner.grid.clone()], Some(self.inner.element.size())))
+            .and_then(|bound| Plan::new(bound, vec![self.inner.grid.clone()], Some(self.inner.element.size()), cancel))
             .map_err(|error| error.at_array(self.location()))
     }
 

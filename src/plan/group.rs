@@ -3,6 +3,7 @@
 use super::grid::Grid;
 use super::reserve;
 use super::segments::Segments;
+use crate::cancel::Cancel;
 use crate::error::{Error, ErrorKind, Result};
 use crate::selection::boxes::Boxes;
 use crate::selection::rows::Rows;
@@ -15,6 +16,7 @@ pub(super) struct Asked<'a> {
     pub(super) segments: Option<&'a Segments>,
     /// Only these rows, in ascending order.
     pub(super) only: Option<&'a [u32]>,
+    pub(super) cancel: &'a Cancel,
 }
 
 impl Asked<'_> {
@@ -29,8 +31,11 @@ impl Asked<'_> {
     /// The distinct keys of an axis of a row.
     fn keys(&self, axis: usize, keys: &mut Vec<u64>) {
         keys.clear();
-        keys.extend(self.segments.iter().flat_map(|segments| segments.of(axis)).map(|segment| segment.key));
-        keys.dedup();
+        for segment in self.segments.iter().flat_map(|segments| segments.of(axis)) {
+            if keys.last() != Some(&segment.key) {
+                keys.push(segment.key);
+            }
+        }
     }
 }
 
@@ -58,7 +63,7 @@ impl Groups {
     fn by_counting(asked: &Asked<'_>, grid: &Grid) -> Result<Self> {
         let mut next = reserve(grid.keys() as usize, "read chunks")?;
         next.resize(grid.keys() as usize, 0_usize);
-        for_each_piece(asked, grid, |key, _| next[key as usize] += 1);
+        for_each_piece(asked, grid, |key, _| next[key as usize] += 1)?;
         let touched = next.iter().filter(|&&count| count > 0).count();
         let mut chunks = reserve(touched, "read chunks")?;
         let mut offsets = reserve(touched + 1, "read chunks")?;
@@ -79,13 +84,13 @@ impl Groups {
             let at = &mut next[key as usize];
             rows[*at] = row;
             *at += 1;
-        });
+        })?;
         Ok(Self { chunks, offsets, rows })
     }
 
     fn by_sorting(asked: &Asked<'_>, grid: &Grid, pieces: usize) -> Result<Self> {
         let mut pairs: Vec<(u64, u32)> = reserve(pieces, "pieces")?;
-        for_each_piece(asked, grid, |key, row| pairs.push((key, row)));
+        for_each_piece(asked, grid, |key, row| pairs.push((key, row)))?;
         pairs.sort_unstable();
         let touched = pairs.chunk_by(|a, b| a.0 == b.0).count();
         let mut chunks = reserve(touched, "read chunks")?;
@@ -127,7 +132,9 @@ impl Groups {
 fn count_pieces(asked: &Asked<'_>, grid: &Grid) -> Result<usize> {
     let mut pieces = 0_usize;
     let mut keys = Vec::new();
+    let mut pulse = asked.cancel.pulse();
     for row in asked.rows() {
+        pulse.beat()?;
         let here = match asked.selections.form() {
             _ if asked.selections.is_null(row) => 0,
             BoundForm::Boxes(boxes) => (0..grid.ndim()).fold(1_usize, |pieces, axis| {
@@ -153,11 +160,15 @@ fn count_pieces(asked: &Asked<'_>, grid: &Grid) -> Result<usize> {
 }
 
 /// Calls `visit(key, row)` for each read chunk that each row touches, row by row.
-fn for_each_piece(asked: &Asked<'_>, grid: &Grid, visit: impl FnMut(u64, u32)) {
+///
+/// # Errors
+/// [`ErrorKind::Cancelled`] if the caller does not want it any more.
+fn for_each_piece(asked: &Asked<'_>, grid: &Grid, visit: impl FnMut(u64, u32)) -> Result<()> {
     match asked.selections.form() {
         BoundForm::Boxes(boxes) => match (boxes.first_axis(), grid.ndim(), asked.only) {
             (Some((starts, stops)), 1, None) => {
-                for_each_of_lines(starts, stops, asked.selections.shape(0)[0], grid, visit);
+                let divide = divider(grid.chunk_len(0), asked.selections.shape(0)[0]);
+                for_each_of_lines(starts, stops, divide, grid, asked.cancel, visit)
             }
             _ => for_each_of_boxes(asked, boxes, grid, visit),
         },
@@ -165,24 +176,35 @@ fn for_each_piece(asked: &Asked<'_>, grid: &Grid, visit: impl FnMut(u64, u32)) {
     }
 }
 
-fn for_each_of_lines(starts: &[i64], stops: &[i64], len: u64, grid: &Grid, mut visit: impl FnMut(u64, u32)) {
+fn for_each_of_lines(
+    starts: &[i64],
+    stops: &[i64],
+    divide: impl Fn(u64) -> u64,
+    grid: &Grid,
+    cancel: &Cancel,
+    mut visit: impl FnMut(u64, u32),
+) -> Result<()> {
     let chunk = grid.chunk_len(0);
-    let divide = divider(chunk, len);
+    let mut pulse = cancel.pulse();
     for (row, (&start, &stop)) in starts.iter().zip(stops).enumerate() {
+        pulse.beat()?;
         if start < stop {
             let first = divide(start as u64);
             visit(grid.key_part(0, first), row as u32);
             // Most ranges end where they start: a product tells that faster than a quotient.
             if stop as u64 > (first + 1) * chunk {
                 for index in first + 1..=divide(stop as u64 - 1) {
+                    pulse.beat()?;
                     visit(grid.key_part(0, index), row as u32);
                 }
             }
         }
     }
+    Ok(())
 }
 
-fn for_each_of_boxes(asked: &Asked<'_>, boxes: &Boxes, grid: &Grid, mut visit: impl FnMut(u64, u32)) {
+fn for_each_of_boxes(asked: &Asked<'_>, boxes: &Boxes, grid: &Grid, mut visit: impl FnMut(u64, u32)) -> Result<()> {
+    let mut pulse = asked.cancel.pulse();
     let ndim = grid.ndim();
     let mut first = vec![0; ndim];
     let mut last = vec![0; ndim];
@@ -201,6 +223,7 @@ fn for_each_of_boxes(asked: &Asked<'_>, boxes: &Boxes, grid: &Grid, mut visit: i
         }
         at.copy_from_slice(&first);
         loop {
+            pulse.beat()?;
             let key = at.iter().enumerate().map(|(axis, &index)| grid.key_part(axis, index)).sum();
             visit(key, row as u32);
             let Some(axis) = (0..ndim).rev().find(|&axis| at[axis] < last[axis]) else { break };
@@ -208,9 +231,11 @@ fn for_each_of_boxes(asked: &Asked<'_>, boxes: &Boxes, grid: &Grid, mut visit: i
             at[axis + 1..].copy_from_slice(&first[axis + 1..]);
         }
     }
+    Ok(())
 }
 
-fn for_each_of_rows(asked: &Asked<'_>, rows: &Rows, grid: &Grid, mut visit: impl FnMut(u64, u32)) {
+fn for_each_of_rows(asked: &Asked<'_>, rows: &Rows, grid: &Grid, mut visit: impl FnMut(u64, u32)) -> Result<()> {
+    let mut pulse = asked.cancel.pulse();
     // The distinct keys of each axis of a row, and one of each.
     let mut keys: Vec<Vec<u64>> = Vec::new();
     let mut at = Vec::new();
@@ -230,12 +255,14 @@ fn for_each_of_rows(asked: &Asked<'_>, rows: &Rows, grid: &Grid, mut visit: impl
         at.clear();
         at.resize(axes.len(), 0);
         loop {
+            pulse.beat()?;
             visit(keys.iter().zip(&at).map(|(keys, &at)| keys[at]).sum(), row as u32);
             let Some(axis) = (0..at.len()).rev().find(|&axis| at[axis] + 1 < keys[axis].len()) else { break };
             at[axis] += 1;
             at[axis + 1..].fill(0);
         }
     }
+    Ok(())
 }
 
 /// Division of indices below `len` by `chunk`, in 32 bits where that holds them, which is several times faster.

@@ -19,6 +19,7 @@ use self::grid::Grid;
 use self::group::{Asked, Groups};
 pub use self::layout::Layout;
 use self::segments::Segments;
+use crate::cancel::Cancel;
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory;
 use crate::selection::BoundSelections;
@@ -62,7 +63,12 @@ impl Part {
 impl Plan {
     /// Plans a read from arrays of these `grids`. With `item`, the bytes of one element, a result that this machine has
     /// no memory for is refused before the work is planned.
-    pub(crate) fn new(selections: BoundSelections, grids: Vec<Grid>, item: Option<usize>) -> Result<Self> {
+    pub(crate) fn new(
+        selections: BoundSelections,
+        grids: Vec<Grid>,
+        item: Option<usize>,
+        cancel: &Cancel,
+    ) -> Result<Self> {
         if selections.len() > u32::MAX as usize {
             return Err(Error::new(ErrorKind::Unsupported, format!("{} selections", selections.len()))
                 .expected(format!("at most {} in one call", u32::MAX))
@@ -74,7 +80,7 @@ impl Plan {
             reserve::<u8>(bytes, "bytes of the result")?;
         }
         let layout = || Layout::new(&selections);
-        let group = || Self::group(&selections, &grids);
+        let group = || Self::group(&selections, &grids, cancel);
         let (layout, (segments, groups)) = if selections.len() < PARALLEL_FROM {
             (layout()?, group()?)
         } else {
@@ -89,12 +95,12 @@ impl Plan {
         Ok(Self { selections, layout, segments, parts })
     }
 
-    fn group(selections: &BoundSelections, grids: &[Grid]) -> Result<(Option<Segments>, Vec<Groups>)> {
-        let segments = Segments::new(selections, grids)?;
+    fn group(selections: &BoundSelections, grids: &[Grid], cancel: &Cancel) -> Result<(Option<Segments>, Vec<Groups>)> {
+        let segments = Segments::new(selections, grids, cancel)?;
         let of_source = rows_of_sources(selections, grids.len())?;
         let groups = grids.iter().enumerate().map(|(source, grid)| {
             let only = of_source.as_ref().map(|(rows, offsets)| &rows[offsets[source]..offsets[source + 1]]);
-            Groups::new(&Asked { selections, segments: segments.as_ref(), only }, grid)
+            Groups::new(&Asked { selections, segments: segments.as_ref(), only, cancel }, grid)
         });
         let groups = groups.collect::<Result<_>>()?;
         Ok((segments, groups))

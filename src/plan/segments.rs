@@ -2,6 +2,7 @@
 
 use super::grid::Grid;
 use super::reserve;
+use crate::cancel::{Cancel, Pulse};
 use crate::error::{Error, ErrorKind, Result};
 use crate::selection::rows::{Axis, Rows};
 use crate::selection::{BoundForm, BoundSelections};
@@ -27,11 +28,13 @@ pub(crate) struct Segment {
 
 impl Segments {
     /// Cuts all rows; `None` where all are boxes.
-    pub(super) fn new(selections: &BoundSelections, grids: &[Grid]) -> Result<Option<Self>> {
+    pub(super) fn new(selections: &BoundSelections, grids: &[Grid], cancel: &Cancel) -> Result<Option<Self>> {
         let BoundForm::Rows(rows) = selections.form() else { return Ok(None) };
         let mut found = Self { offsets: Vec::with_capacity(rows.axes().len() + 1), segments: Vec::new() };
         found.offsets.push(0);
+        let mut pulse = cancel.pulse();
         for row in 0..selections.len() {
+            pulse.beat()?;
             let grid = &grids[selections.shapes().source(row)];
             let axes = &rows.axes()[rows.of(row)];
             // A row without elements needs no read chunk, however long its other axes are.
@@ -39,7 +42,7 @@ impl Segments {
             for axis in axes {
                 let from = found.segments.len();
                 if !is_empty {
-                    found.cut(rows, axis, grid).map_err(|error| error.at_selection(row))?;
+                    found.cut(rows, axis, grid, &mut pulse).map_err(|error| error.at_selection(row))?;
                 }
                 sort(&mut found.segments[from..], grid.keys()).map_err(|error| error.at_selection(row))?;
                 found.offsets.push(found.segments.len());
@@ -48,13 +51,14 @@ impl Segments {
         Ok(Some(found))
     }
 
-    fn cut(&mut self, rows: &Rows, axis: &Axis, grid: &Grid) -> Result<()> {
+    fn cut(&mut self, rows: &Rows, axis: &Axis, grid: &Grid, pulse: &mut Pulse<'_>) -> Result<()> {
         match *axis {
             Axis::Steps { axis, range } => {
                 let chunk = grid.chunk_len(axis);
                 let distance = range.step.unsigned_abs();
                 let mut position = 0;
                 while position < range.len as usize {
+                    pulse.beat()?;
                     let index = (range.start + position as i64 * range.step) as u64;
                     let (number, inside) = (index / chunk, index % chunk);
                     let left = if range.step > 0 { chunk - 1 - inside } else { inside };
@@ -71,6 +75,7 @@ impl Segments {
                 let breaks = indices.windows(2).filter(|pair| pair[0] + 1 != pair[1]).count();
                 self.make_room(breaks + 1)?;
                 for (position, &index) in indices.iter().enumerate() {
+                    pulse.beat()?;
                     let next = index as u64 / chunk;
                     if next != number {
                         (number, key) = (next, grid.key_part(of, next));
@@ -100,6 +105,7 @@ impl Segments {
                         .all(|(of, indices)| indices[position] - indices[position - 1] == i64::from(of == last))
                 };
                 for (position, &key) in keys.iter().enumerate() {
+                    pulse.beat()?;
                     match self.segments.last_mut() {
                         Some(segment) if position > 0 && segment.key == key && follows(position) => segment.len += 1,
                         _ => self.push(Segment { key, position, len: 1 })?,
@@ -231,7 +237,7 @@ mod tests {
     /// Key, position and length of the segments of the only axis of the only row.
     fn cut(item: impl Into<Item>, len: u64, chunk: u64) -> Vec<(u64, usize, usize)> {
         let bound = Selections::items([[item.into(), Item::NewAxis]]).bind(&[len]).unwrap();
-        let segments = Segments::new(&bound, &[grid(&[len], &[chunk])]).unwrap().unwrap();
+        let segments = Segments::new(&bound, &[grid(&[len], &[chunk])], &Cancel::default()).unwrap().unwrap();
         let BoundForm::Rows(rows) = bound.form() else { panic!("no rows") };
         assert!(segments.tile(0, rows.axes()[0].len(), &mut vec![]));
         segments.of(0).iter().map(|segment| (segment.key, segment.position, segment.len)).collect()
@@ -275,7 +281,7 @@ mod tests {
         let (y, x) = ([0, 0, 0, 1, 2, 2, 0], [0, 1, 2, 2, 3, 4, 3]);
         let selections = Selections::items([[list(&y), list(&x)]]).with_indexing(Indexing::Pointwise);
         let bound = selections.bind(&[3, 6]).unwrap();
-        let segments = Segments::new(&bound, &[grid(&[3, 6], &[2, 3])]).unwrap().unwrap();
+        let segments = Segments::new(&bound, &[grid(&[3, 6], &[2, 3])], &Cancel::default()).unwrap().unwrap();
         let found: Vec<_> = segments.of(0).iter().map(|segment| (segment.key, segment.position, segment.len)).collect();
         assert_eq!(found, [(0, 0, 3), (0, 3, 1), (1, 6, 1), (3, 4, 2)]);
         assert_eq!(segments.with_key(0, 0).len(), 2);
@@ -291,10 +297,10 @@ mod tests {
         let rows =
             [[whole.clone(), steps(3, Some(3), 2)], [Item::from(Indices::new(vec![0, 1])), steps(5, Some(4), 1)]];
         let bound = Selections::items(rows).bind(&[1 << 50, 10]).unwrap();
-        let segments = Segments::new(&bound, &[grid(&[1 << 50, 10], &[1, 1])]).unwrap().unwrap();
+        let segments = Segments::new(&bound, &[grid(&[1 << 50, 10], &[1, 1])], &Cancel::default()).unwrap().unwrap();
         assert!((0..4).all(|axis| segments.of(axis).is_empty()));
         let boxes = Selections::items([[whole]]).bind(&[10]).unwrap();
-        assert!(Segments::new(&boxes, &[grid(&[10], &[1])]).unwrap().is_none());
+        assert!(Segments::new(&boxes, &[grid(&[10], &[1])], &Cancel::default()).unwrap().is_none());
     }
 
     #[test]

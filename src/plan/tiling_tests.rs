@@ -6,6 +6,7 @@ use std::sync::Arc;
 use arrow_buffer::{BooleanBuffer, NullBuffer};
 
 use super::*;
+use crate::cancel::Cancel;
 use crate::error::ErrorKind;
 use crate::plan::grid::Grid;
 use crate::plan::group::Groups;
@@ -254,7 +255,7 @@ fn pieces_tile_the_output_exactly_once() {
         let nulls = (bits.below(3) == 0).then(|| (0..rows).map(|_| bits.below(4) > 0).collect::<Vec<bool>>());
         let selections = selections.with_nulls(nulls.map(NullBuffer::from)).unwrap();
         let bound = selections.bind_to(&shapes).unwrap_or_else(|error| panic!("{error}\n{selections:?}"));
-        let plan = Plan::new(bound, arrays.grids.clone(), Some(1)).unwrap();
+        let plan = Plan::new(bound, arrays.grids.clone(), Some(1), &Cancel::default()).unwrap();
         check(&plan, &arrays);
     }
 }
@@ -264,7 +265,7 @@ fn plan_of(selections: Selections) -> Plan {
     let grid = Grid::new(&[10], &nonzero(&[2]), &nonzero(&[1])).unwrap();
     let nulls = NullBuffer::from(vec![true, false, true, true]);
     let bound = selections.with_nulls(Some(nulls)).unwrap().bind(&[10]).unwrap();
-    Plan::new(bound, vec![grid], Some(1)).unwrap()
+    Plan::new(bound, vec![grid], Some(1), &Cancel::default()).unwrap()
 }
 
 fn plans() -> [Plan; 2] {
@@ -321,7 +322,7 @@ fn rows_of_another_array_are_refused() {
     let shapes = Shapes::new(vec![vec![10], vec![10]], Some(vec![0, 1].into())).unwrap();
     let grid = || Grid::new(&[10], &nonzero(&[2]), &nonzero(&[1])).unwrap();
     let bound = Selections::ranges(vec![0, 0], vec![4, 4]).unwrap().bind_to(&shapes).unwrap();
-    let mut plan = Plan::new(bound, vec![grid(), grid()], Some(1)).unwrap();
+    let mut plan = Plan::new(bound, vec![grid(), grid()], Some(1), &Cancel::default()).unwrap();
     Tiling::check(&plan).unwrap();
     plan.parts.swap(0, 1);
     assert_broken(&plan, "a row of another array");

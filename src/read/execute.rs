@@ -63,10 +63,13 @@ pub(crate) fn execute(columns: &[Column<'_>], options: &ReadOptions, stats: &mut
         })?;
         let mut output = Output::new(len)?;
         let validity = Validity::new(column.plan.layout().elements());
-        pad(column.plan, output.as_mut_slice(), item, &validity, |source| match &options.fill {
-            Some(fill) => Cow::Borrowed(&**fill),
-            None => fill_value(column.arrays[source], column.element),
-        });
+        if !column.plan.selections().padded().is_empty() || column.plan.selections().nulls().is_some() {
+            let values = |source: usize| match &options.fill {
+                Some(fill) => Cow::Borrowed(&**fill),
+                None => fill_value(column.arrays[source], column.element),
+            };
+            pool.install(|| pad(column.plan, output.as_mut_slice(), item, &validity, options.cancel(), values))?;
+        }
         outputs.push(output);
         validities.push(validity);
     }
@@ -105,11 +108,9 @@ pub(crate) fn execute(columns: &[Column<'_>], options: &ReadOptions, stats: &mut
                 if failure.is_set() {
                     return;
                 }
-                if options.is_cancelled() {
-                    failure.set(Error::new(ErrorKind::Cancelled, "the read was cancelled"));
-                    return;
-                }
-                if let Err(error) = read.chunk(claim, &mut scratch, &mut reservation, &counters) {
+                let outcome = options.cancel().check();
+                if let Err(error) = outcome.and_then(|()| read.chunk(claim, &mut scratch, &mut reservation, &counters))
+                {
                     failure.set(error);
                     return;
                 }

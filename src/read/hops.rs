@@ -9,7 +9,7 @@ use crate::plan::tiling::{Product, Span};
 /// What a row takes of a read chunk: the same hops from each place of its outer axes. In bytes.
 #[derive(Debug, Default)]
 pub(super) struct Hops {
-    hops: Vec<Hop>,
+    list: Vec<Hop>,
     /// Bytes of every hop, if they are all equally long.
     uniform: Option<usize>,
     /// Number of axes outside the one that the hops go along.
@@ -103,7 +103,7 @@ impl Hops {
             self.target += span.target * target_stride;
             target_stride *= row_len;
         };
-        self.list(inner, run, target_stride);
+        self.make_list(inner, run, target_stride);
         self.outer = axis;
         target_stride *= inner[0].row_len;
         self.target_strides.resize(axis, 0);
@@ -115,28 +115,28 @@ impl Hops {
     }
 
     /// Lists the hops along an axis of runs of `run` bytes, which are `target_stride` apart in the output.
-    fn list(&mut self, spans: &[Span], run: usize, target_stride: usize) {
-        self.hops.clear();
+    fn make_list(&mut self, spans: &[Span], run: usize, target_stride: usize) {
+        self.list.clear();
         for span in spans {
             let (source, target) = (span.source * self.item, span.target * target_stride);
             let stride = span.stride.wrapping_mul(self.item as isize);
             if span.len == 1 || (stride == run as isize && run == target_stride) {
-                self.hops.push(Hop { source, target, len: run * span.len });
+                self.list.push(Hop { source, target, len: run * span.len });
             } else {
                 let hop = |at: usize| Hop {
                     source: source.wrapping_add_signed(at as isize * stride),
                     target: target + at * target_stride,
                     len: run,
                 };
-                self.hops.extend((0..span.len).map(hop));
+                self.list.extend((0..span.len).map(hop));
             }
         }
-        let first = self.hops.first().map(|hop| hop.len);
-        self.uniform = first.filter(|&len| self.hops.iter().all(|hop| hop.len == len));
+        let first = self.list.first().map(|hop| hop.len);
+        self.uniform = first.filter(|&len| self.list.iter().all(|hop| hop.len == len));
     }
 
-    pub(super) fn hops(&self) -> &[Hop] {
-        &self.hops
+    pub(super) fn list(&self) -> &[Hop] {
+        &self.list
     }
 
     pub(super) fn uniform(&self) -> Option<usize> {

@@ -35,9 +35,10 @@ mod times;
 mod validity;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 
 pub use self::stats::ReadStats;
+use crate::cancel::Cancel;
 
 /// What becomes of read chunks that the store does not hold.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -64,7 +65,7 @@ pub struct ReadOptions {
     memory_limit: Option<usize>,
     missing_chunks: MissingChunks,
     fill: Option<Arc<[u8]>>,
-    cancel: Option<Arc<AtomicBool>>,
+    cancel: Cancel,
 }
 
 impl ReadOptions {
@@ -112,15 +113,15 @@ impl ReadOptions {
         self
     }
 
-    /// Ends the read with [`ErrorKind::Cancelled`](crate::ErrorKind::Cancelled) soon after `cancel` becomes true: each
-    /// thread finishes the read chunk that it works on.
+    /// Ends planning or the read with [`ErrorKind::Cancelled`](crate::ErrorKind::Cancelled) soon after `cancel` becomes
+    /// true: each thread finishes the read chunk that it works on.
     #[must_use]
     pub fn with_cancel(mut self, cancel: Arc<AtomicBool>) -> Self {
-        self.cancel = Some(cancel);
+        self.cancel = Cancel::new(cancel);
         self
     }
 
-    fn is_cancelled(&self) -> bool {
-        self.cancel.as_ref().is_some_and(|cancel| cancel.load(Ordering::Relaxed))
+    pub(crate) fn cancel(&self) -> &Cancel {
+        &self.cancel
     }
 }

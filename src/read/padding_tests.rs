@@ -6,6 +6,7 @@ use std::sync::Arc;
 use arrow_buffer::NullBuffer;
 
 use super::*;
+use crate::cancel::Cancel;
 use crate::plan::grid::Grid;
 use crate::selection::{Item, Selections, Shapes};
 
@@ -19,7 +20,7 @@ fn plan(shapes: &[&[u64]], sources: Option<&[u32]>, selections: &Selections) -> 
     };
     let all = shapes.iter().map(|shape| shape.to_vec()).collect();
     let bound = selections.bind_to(&Shapes::new(all, sources.map(Arc::from)).unwrap()).unwrap();
-    Plan::new(bound, shapes.iter().map(grid).collect(), Some(2)).unwrap()
+    Plan::new(bound, shapes.iter().map(grid).collect(), Some(2), &Cancel::default()).unwrap()
 }
 
 /// The output after padding, an entry of two bytes for each element, and which elements are null.
@@ -27,7 +28,8 @@ fn padded(plan: &Plan) -> (Vec<[u8; 2]>, Vec<bool>) {
     let elements = plan.layout().elements();
     let mut output = vec![JUNK; elements * 2];
     let validity = Validity::new(elements);
-    pad(plan, &mut output, 2, &validity, |source| Cow::Owned(vec![1 + source as u8, 7]));
+    let values = |source: usize| Cow::Owned(vec![1 + source as u8, 7]);
+    pad(plan, &mut output, 2, &validity, &Cancel::default(), values).unwrap();
     let nulls = validity.into_nulls();
     let nulls = (0..elements).map(|at| nulls.as_ref().is_some_and(|nulls| nulls.is_null(at))).collect();
     (output.as_chunks().0.to_vec(), nulls)

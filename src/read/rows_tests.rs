@@ -11,6 +11,7 @@ use arrow_buffer::NullBuffer;
 use super::padding::pad;
 use super::scatter::{PieceScratch, Scatter, finish, scatters};
 use super::validity::Validity;
+use crate::cancel::Cancel;
 use crate::chunk::Extent;
 use crate::plan::Plan;
 use crate::plan::grid::Grid;
@@ -45,7 +46,7 @@ fn plan(selections: &Selections) -> Plan {
     let grid = |source: usize| Grid::new(&SHAPES[source], &nonzero(CHUNKS[source]), &[NonZeroU64::MIN; 2]).unwrap();
     let shapes = SHAPES.iter().map(|shape| shape.to_vec()).collect();
     let shapes = Shapes::new(shapes, Some(Arc::from(SOURCES))).unwrap();
-    Plan::new(selections.bind_to(&shapes).unwrap(), vec![grid(0), grid(1)], Some(2)).unwrap()
+    Plan::new(selections.bind_to(&shapes).unwrap(), vec![grid(0), grid(1)], Some(2), &Cancel::default()).unwrap()
 }
 
 /// Does what a worker does with all read chunks of one array that it gets.
@@ -74,7 +75,7 @@ fn check(selections: &Selections, cells: &[Vec<Cell>]) {
     let elements = plan.layout().elements();
     let mut output = vec![0xee; elements * 2];
     let validity = Validity::new(elements);
-    pad(&plan, &mut output, 2, &validity, |_| Cow::Borrowed(&BEYOND));
+    pad(&plan, &mut output, 2, &validity, &Cancel::default(), |_| Cow::Borrowed(&BEYOND)).unwrap();
     let scatters = scatters(Tiling::check(&plan).unwrap(), &mut output, false, 2, &strides).unwrap();
     let all = || scatters.iter().enumerate().for_each(|(source, scatter)| work(source, scatter, &validity));
     std::thread::scope(|scope| {

@@ -229,7 +229,7 @@ impl<'a> Scatter<'a> {
                     // the target the exclusive borrow that `scatters` was given, so they do not overlap; no other thread
                     // writes these target bytes, because claims are unique and `Tiling` proves pieces of different claims
                     // disjoint.
-                    unsafe { copy_hops(from, self.target.add(target), hops.hops(), hops.uniform()) };
+                    unsafe { copy_hops(from, self.target.add(target), hops.list(), hops.uniform()) };
                 });
                 continue;
             }

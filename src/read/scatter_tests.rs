@@ -10,6 +10,7 @@ use std::sync::Arc;
 use arrow_buffer::{BooleanBuffer, NullBuffer};
 
 use super::*;
+use crate::cancel::Cancel;
 use crate::plan::grid::Grid;
 use crate::plan::{Layout, Plan};
 use crate::selection::{Indexing, Indices, Item, Mask, OutOfBounds, Selections, Shapes};
@@ -208,7 +209,7 @@ impl Case {
         let shapes = self.sources.iter().map(|source| source.shape.clone()).collect();
         let shapes = Shapes::new(shapes, self.of_row.as_deref().map(Arc::from)).unwrap();
         let grids = self.sources.iter().map(Source::grid).collect();
-        Plan::new(self.selections.bind_to(&shapes).unwrap(), grids, Some(self.item)).unwrap()
+        Plan::new(self.selections.bind_to(&shapes).unwrap(), grids, Some(self.item), &Cancel::default()).unwrap()
     }
 
     fn strides(&self) -> Vec<Vec<usize>> {
