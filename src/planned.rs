@@ -6,6 +6,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
 use arrow_array::{ArrayRef, Int64Array, ListArray, RecordBatch, StringArray, UInt32Array, UInt64Array};
+use arrow_buffer::OffsetBuffer;
 use arrow_schema::{DataType, Field, Schema};
 
 use crate::arrow::{ElementType, Ragged, carry_out, common_type};
@@ -161,6 +162,14 @@ impl Plan {
         self.work.layout()
     }
 
+    /// The offsets of the lists of the result: for each kept axis, outermost first, one entry per list plus one.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Allocation`] if there is no memory for them.
+    pub fn offsets(&self) -> Result<Vec<OffsetBuffer<i64>>> {
+        self.work.layout().offsets(self.work.selections())
+    }
+
     /// Number of rows of the result.
     #[must_use]
     pub fn rows(&self) -> usize {
@@ -232,7 +241,7 @@ impl Plan {
         }
         let item = Arc::new(Field::new("item", DataType::Int64, false));
         let lengths = std::iter::repeat_n(self.work.ndim(), sources.len());
-        let offsets = arrow_buffer::OffsetBuffer::from_lengths(lengths);
+        let offsets = OffsetBuffer::from_lengths(lengths);
         let chunk = ListArray::try_new(item, offsets, Arc::new(Int64Array::from(indices)), None)
             .map_err(|source| too_many().source(source))?;
         let columns: Vec<(&str, ArrayRef)> = vec![

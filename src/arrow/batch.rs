@@ -105,12 +105,13 @@ pub(crate) fn carry_out(columns: &[Column<'_>], options: &ReadOptions, mut stats
     for (column, filled) in columns.iter().zip(outputs) {
         let elements = column.plan.layout().elements();
         stats.bytes_out += (elements * column.element.size()) as u64;
-        values.push(column.element.wrap(filled.values.into_buffer(), elements, filled.nulls)?);
+        let wrapped = column.element.wrap(filled.values.into_buffer(), elements, filled.nulls)?;
+        values.push((wrapped, filled.offsets));
     }
     stats.read_time = start.elapsed();
-    let ragged = |(column, values): (&Column<'_>, _)| {
+    let ragged = |(column, (values, offsets)): (&Column<'_>, _)| {
         let nulls = column.plan.selections().nulls().cloned();
-        Ragged::new(column.plan.layout().clone(), values, nulls, column.element, stats)
+        Ragged::new(column.plan.layout().clone(), offsets, values, nulls, column.element, stats)
     };
     Ok(columns.iter().zip(values).map(ragged).collect())
 }

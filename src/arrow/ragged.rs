@@ -17,6 +17,7 @@ use crate::read::ReadStats;
 #[derive(Debug, Clone)]
 pub struct Ragged {
     layout: Layout,
+    offsets: Vec<OffsetBuffer<i64>>,
     values: ArrayRef,
     /// Which rows are null. Without kept axes, the values say.
     nulls: Option<NullBuffer>,
@@ -27,13 +28,14 @@ pub struct Ragged {
 impl Ragged {
     pub(super) fn new(
         layout: Layout,
+        offsets: Vec<OffsetBuffer<i64>>,
         values: ArrayRef,
         nulls: Option<NullBuffer>,
         element: ElementType,
         stats: ReadStats,
     ) -> Self {
-        let nulls = nulls.filter(|_| !layout.offsets().is_empty());
-        Self { layout, values, nulls, element, stats }
+        let nulls = nulls.filter(|_| !offsets.is_empty());
+        Self { layout, offsets, values, nulls, element, stats }
     }
 
     /// Number of rows.
@@ -48,10 +50,11 @@ impl Ragged {
         self.len() == 0
     }
 
-    /// One offsets buffer per kept axis, outermost first; see [`Layout::offsets`].
+    /// One offsets buffer per kept axis, outermost first, with one entry per list plus one. The lists of the first are
+    /// the rows, those of the next the lists in them, and so on; those of the last hold the values.
     #[must_use]
     pub fn offsets(&self) -> &[OffsetBuffer<i64>] {
-        self.layout.offsets()
+        &self.offsets
     }
 
     /// All values, flat: the values of row `i` are `row_starts()[i]..row_starts()[i + 1]`.
@@ -94,7 +97,7 @@ impl Ragged {
     /// A record batch field of these rows, nullable only if some are null, with the metadata `zarr:dtype`.
     #[must_use]
     pub fn field(&self, name: &str) -> Field {
-        let nullable = match self.layout.offsets() {
+        let nullable = match self.offsets[..] {
             [] => self.values.is_nullable(),
             _ => self.nulls.is_some(),
         };
@@ -112,9 +115,9 @@ impl Ragged {
         let fields = self.fields();
         let mut array = self.values;
         let mut nulls = self.nulls;
-        for ((level, offsets), field) in self.layout.offsets().iter().enumerate().rev().zip(fields) {
+        for ((level, offsets), field) in self.offsets.into_iter().enumerate().rev().zip(fields) {
             let nulls = if level == 0 { nulls.take() } else { None };
-            array = Arc::new(LargeListArray::new(field, offsets.clone(), array, nulls));
+            array = Arc::new(LargeListArray::new(field, offsets, array, nulls));
         }
         array
     }
@@ -126,7 +129,7 @@ impl Ragged {
     /// The item fields of the list levels, innermost first.
     fn fields(&self) -> Vec<FieldRef> {
         let mut fields: Vec<FieldRef> = Vec::new();
-        for _ in self.layout.offsets() {
+        for _ in &self.offsets {
             fields.push(Arc::new(match fields.last() {
                 None => {
                     let nullable = self.values.is_nullable();

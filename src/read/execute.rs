@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use arrow_buffer::NullBuffer;
+use arrow_buffer::{NullBuffer, OffsetBuffer};
 
 use super::budget::Budget;
 use super::column::{ColumnRead, WorkerScratch, fill_value};
@@ -43,6 +43,8 @@ pub(crate) struct Filled {
     pub(crate) values: Output,
     /// Which elements are null.
     pub(crate) nulls: Option<NullBuffer>,
+    /// Of the lists of each kept axis, outermost first.
+    pub(crate) offsets: Vec<OffsetBuffer<i64>>,
 }
 
 /// Carries out the plans, all on one pool, and returns one output per plan. Counters are added to `stats`.
@@ -50,7 +52,18 @@ pub(crate) fn execute(columns: &[Column<'_>], options: &ReadOptions, stats: &mut
     let pool = pool::pool(options.threads())?;
     let mut outputs = Vec::with_capacity(columns.len());
     let mut validities = Vec::with_capacity(columns.len());
+    let mut all_offsets: Vec<Vec<OffsetBuffer<i64>>> = Vec::with_capacity(columns.len());
     for column in columns {
+        let lay_out = || column.plan.layout().offsets(column.plan.selections());
+        let mut offsets = if column.plan.layout().is_large() { pool.install(lay_out) } else { lay_out() }?;
+        // Columns of equal layout share their offsets.
+        for (level, mine) in offsets.iter_mut().enumerate() {
+            if let Some(theirs) = all_offsets.iter().filter_map(|other| other.get(level)).find(|theirs| *theirs == mine)
+            {
+                *mine = theirs.clone();
+            }
+        }
+        all_offsets.push(offsets);
         let item = column.element.size();
         if let Some(fill) = options.fill.as_ref().filter(|fill| fill.len() != item) {
             return Err(Error::new(ErrorKind::Selection, format!("a fill of {} bytes", fill.len()))
@@ -136,12 +149,12 @@ pub(crate) fn execute(columns: &[Column<'_>], options: &ReadOptions, stats: &mut
     counters.add_to(stats);
     stats.bytes_held += budget.most() as u64;
     let mut filled = Vec::with_capacity(outputs.len());
-    for ((column, mut values), validity) in columns.iter().zip(outputs).zip(validities) {
+    for (((column, mut values), validity), offsets) in columns.iter().zip(outputs).zip(validities).zip(all_offsets) {
         if let ElementType::Time(time) = column.element {
             let convert = || convert_times(time, values.as_mut_slice(), column.plan.layout().row_starts(), &validity);
             pool.install(convert)?;
         }
-        filled.push(Filled { values, nulls: validity.into_nulls() });
+        filled.push(Filled { values, nulls: validity.into_nulls(), offsets });
     }
     Ok(filled)
 }
