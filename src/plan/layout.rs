@@ -43,17 +43,20 @@ impl Layout {
         Ok(Self { row_starts: lens.finish(), lists: lists.into_iter().map(|lists| lists as usize).collect() })
     }
 
-    /// Number of elements of all rows, without laying them out.
+    /// Number of elements of all rows, and of all their lists together, without laying them out.
     ///
     /// # Errors
-    /// [`ErrorKind::Allocation`] if they, or the lists of an axis, are more than 2^63 - 1.
-    pub(super) fn elements_of(selections: &BoundSelections) -> Result<usize> {
-        if let Some(mut lens) = line_lens(selections) {
-            return lens.try_fold(0, i64::checked_add).map(|sum| sum as usize).ok_or_else(too_large);
-        }
+    /// [`ErrorKind::Allocation`] if they are more than 2^63 - 1.
+    pub(super) fn sizes_of(selections: &BoundSelections) -> Result<(usize, usize)> {
         let mut lists = vec![0; selections.levels()];
-        with_extents(selections, Measure { rows: 0..selections.len(), lists: &mut lists, lens: None })
-            .map(|elements| elements as usize)
+        let elements = if let Some(mut lens) = line_lens(selections) {
+            lists.fill(selections.len() as i64);
+            lens.try_fold(0, i64::checked_add).ok_or_else(too_large)?
+        } else {
+            with_extents(selections, Measure { rows: 0..selections.len(), lists: &mut lists, lens: None })?
+        };
+        let lists = lists.into_iter().try_fold(0, i64::checked_add).ok_or_else(too_large)?;
+        Ok((elements as usize, lists as usize))
     }
 
     /// The element at which each row starts, and the number of elements: one entry per row plus one.
@@ -103,7 +106,7 @@ impl Layout {
             blocks.iter().map(lists_of).collect::<Result<_>>()?
         };
         // The places of each block's offsets, and where its first list of each axis starts.
-        let mut rest: Vec<_> = levels.iter_mut().map(|level| level.places()).collect();
+        let mut rest: Vec<_> = levels.iter_mut().map(Sums::places).collect();
         let mut ends = vec![0; self.lists.len()];
         let mut work = Vec::with_capacity(blocks.len());
         for (block, counts) in blocks.into_iter().zip(counts) {
@@ -318,7 +321,7 @@ mod tests {
             };
             let extents: Vec<Vec<i64>> = (0..rows).map(of_row).collect();
             let layout = Layout::new(&bound).unwrap();
-            assert_eq!(Layout::elements_of(&bound).unwrap(), layout.elements());
+            assert_eq!(Layout::sizes_of(&bound).unwrap(), (layout.elements(), layout.lists().iter().sum()));
             assert!(layout.is_large() || cfg!(miri));
             let ends = extents.iter().scan(0, |end, row| {
                 *end += row.iter().product::<i64>();
@@ -343,7 +346,7 @@ mod tests {
                 .unwrap(),
         ] {
             assert_eq!(Layout::new(&bound).unwrap_err().kind(), ErrorKind::Allocation);
-            assert_eq!(Layout::elements_of(&bound).unwrap_err().kind(), ErrorKind::Allocation);
+            assert_eq!(Layout::sizes_of(&bound).unwrap_err().kind(), ErrorKind::Allocation);
         }
     }
 }

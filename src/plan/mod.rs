@@ -75,8 +75,9 @@ impl Plan {
                 .remedy("Split the call."));
         }
         // Before anything is planned: what is too large costs no time.
-        let elements = Layout::elements_of(&selections)?;
-        if let Some(bytes) = item.map(|item| elements.saturating_mul(item)).filter(|&bytes| bytes > CHECKED_FROM) {
+        let (elements, lists) = Layout::sizes_of(&selections)?;
+        let bytes = elements.saturating_mul(item.unwrap_or(0)).saturating_add(lists.saturating_mul(8));
+        if bytes > CHECKED_FROM {
             reserve::<u8>(bytes, "bytes of the result")?;
         }
         let layout = || Layout::new(&selections);

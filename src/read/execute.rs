@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use arrow_buffer::{NullBuffer, OffsetBuffer};
+use rayon::ThreadPool;
 
 use super::budget::Budget;
 use super::column::{ColumnRead, WorkerScratch, fill_value};
@@ -54,15 +55,7 @@ pub(crate) fn execute(columns: &[Column<'_>], options: &ReadOptions, stats: &mut
     let mut validities = Vec::with_capacity(columns.len());
     let mut all_offsets: Vec<Vec<OffsetBuffer<i64>>> = Vec::with_capacity(columns.len());
     for column in columns {
-        let lay_out = || column.plan.layout().offsets(column.plan.selections());
-        let mut offsets = if column.plan.layout().is_large() { pool.install(lay_out) } else { lay_out() }?;
-        // Columns of equal layout share their offsets.
-        for (level, mine) in offsets.iter_mut().enumerate() {
-            if let Some(theirs) = all_offsets.iter().filter_map(|other| other.get(level)).find(|theirs| *theirs == mine)
-            {
-                *mine = theirs.clone();
-            }
-        }
+        let offsets = offsets(column, &all_offsets, &pool)?;
         all_offsets.push(offsets);
         let item = column.element.size();
         if let Some(fill) = options.fill.as_ref().filter(|fill| fill.len() != item) {
@@ -157,6 +150,23 @@ pub(crate) fn execute(columns: &[Column<'_>], options: &ReadOptions, stats: &mut
         filled.push(Filled { values, nulls: validity.into_nulls(), offsets });
     }
     Ok(filled)
+}
+
+/// The offsets of a column's lists, shared with an earlier column where they are equal.
+fn offsets(
+    column: &Column<'_>,
+    earlier: &[Vec<OffsetBuffer<i64>>],
+    pool: &ThreadPool,
+) -> Result<Vec<OffsetBuffer<i64>>> {
+    let layout = column.plan.layout();
+    let lay_out = || layout.offsets(column.plan.selections());
+    let mut offsets = if layout.is_large() { pool.install(lay_out) } else { lay_out() }?;
+    for (level, mine) in offsets.iter_mut().enumerate() {
+        if let Some(theirs) = earlier.iter().filter_map(|other| other.get(level)).find(|theirs| *theirs == mine) {
+            *mine = theirs.clone();
+        }
+    }
+    Ok(offsets)
 }
 
 /// Checks that all columns were read, each up to where `last_of_column` says, and counts the chunks that are missing.
