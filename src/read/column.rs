@@ -8,14 +8,17 @@ use zarrs::storage::StoreKey;
 
 use super::MissingChunks;
 use super::budget::Reservation;
+use super::demand::{Demand, Need};
 use super::fetch::{Fetch, Fetched, Place, READ_GAP};
+use super::run::locate;
 use super::scatter::{Claim, PieceScratch, Scatter};
 use super::stats::Counters;
 use super::validity::Validity;
 use crate::arrow::{ElementType, cast};
 use crate::chunk::{Array, DirectScratch, Extent, Granularity};
 use crate::error::{Error, ErrorKind, Result};
-use crate::memory::{Scratch, reserve_chunk};
+use crate::memory::{Scratch, room};
+use crate::store::Encoded;
 
 /// So many wanted ranges are worth sorting for a read chunk of `len` bytes; with more, all of it is wanted.
 fn ranges_limit(len: usize) -> usize {
@@ -41,13 +44,33 @@ pub(super) struct WorkerScratch {
     encoded: Scratch,
     index: Scratch,
     direct: DirectScratch,
+    /// Elements of another type than the array's.
+    cast: Scratch,
+    /// Encoded bytes of the current read chunk that the store handed out.
+    shared: usize,
     pieces: PieceScratch,
+}
+
+/// What the second stage works with.
+struct Buffers<'s> {
+    direct: &'s mut DirectScratch,
+    cast: &'s mut Scratch,
+    pieces: &'s mut PieceScratch,
 }
 
 impl WorkerScratch {
     /// Bytes of the large buffers.
     pub(super) fn len(&self) -> usize {
-        self.encoded.len() + self.index.len() + self.direct.len()
+        self.shared + self.encoded.len() + self.index.len() + self.direct.len() + self.cast.len()
+    }
+
+    /// Bytes of the large buffers once there is room for `need` in them.
+    fn len_with(&self, need: &Need) -> usize {
+        let of = |has: usize, needs: usize| has.max(needs);
+        of(self.encoded.len(), need.encoded)
+            .saturating_add(of(self.index.len(), need.index))
+            .saturating_add(of(self.direct.len(), need.decoded))
+            .saturating_add(of(self.cast.len(), need.cast))
     }
 
     /// Frees the large buffers.
@@ -55,6 +78,7 @@ impl WorkerScratch {
         self.encoded = Scratch::default();
         self.index = Scratch::default();
         self.direct.clear();
+        self.cast = Scratch::default();
     }
 }
 
@@ -91,17 +115,13 @@ impl<'a> ColumnRead<'a> {
         let key = self.array.chunk_key(&part.grid().shard_indices(id));
         counters.pieces.fetch_add(part.groups().rows(claim.chunk()).len(), Ordering::Relaxed);
         self.fetch.read_ahead(claim.chunk());
-        let located = self.fetch.locate(id, &key, &mut scratch.index, counters).and_then(|place| match place {
-            Some(place) => {
-                let memory = self.fetch.memory(&place).saturating_add(self.cast_len());
-                reservation.require(memory, || scratch.clear())?;
-                self.read(claim, &place, &key, scratch, counters)
-            }
-            None => Ok(Some(claim)),
-        });
+        let outcome = self.locate_and_read(claim, id, &key, scratch, reservation, counters);
         reservation.hold(scratch.len());
+        if std::mem::take(&mut scratch.shared) > 0 {
+            reservation.hold(scratch.len());
+        }
         self.fetch.release(id)?;
-        match located.map_err(|error| error.at_key(key.as_str()).at_array(self.array.location()))? {
+        match outcome.map_err(|error| error.at_key(key.as_str()).at_array(self.array.location()))? {
             None => Ok(()),
             Some(claim) => {
                 self.missing.fetch_add(1, Ordering::Relaxed);
@@ -110,10 +130,72 @@ impl<'a> ColumnRead<'a> {
         }
     }
 
-    /// Bytes of a decoded read chunk after it is cast to another type; 0 if it is not.
-    fn cast_len(&self) -> usize {
-        let len = self.array.decoder().decoded_len() / self.array.element_type().size();
-        self.cast_to.map_or(0, |to| len.saturating_mul(to.size()))
+    /// Gives the claim back if the store does not hold the read chunk.
+    fn locate_and_read(
+        &self,
+        claim: Claim,
+        id: u64,
+        key: &StoreKey,
+        scratch: &mut WorkerScratch,
+        reservation: &mut Reservation<'_>,
+        counters: &Counters,
+    ) -> Result<Option<Claim>> {
+        let index = Need { index: self.fetch.index_memory(), ..Need::default() };
+        require(reservation, &index, "the index of a shard", scratch)?;
+        let Some(place) = self.fetch.locate(id, key, &mut scratch.index, counters)? else { return Ok(Some(claim)) };
+        let demand = self.demand(&claim, &place, &mut scratch.pieces)?;
+        require(reservation, &self.need(&place, &demand), "one chunk", scratch)?;
+        self.read(claim, &place, key, &demand, scratch, counters)
+    }
+
+    /// What has to be fetched and decoded of the claimed read chunk.
+    fn demand(&self, claim: &Claim, place: &Place, pieces: &mut PieceScratch) -> Result<Demand> {
+        let decoder = self.array.decoder();
+        let (len, granularity) = (decoder.decoded_len(), decoder.granularity());
+        let in_ranges = granularity == Granularity::Stored && len > READ_GAP && place.known_len() == Some(len as u64);
+        if !in_ranges && granularity != Granularity::Blocks && self.cast_to.is_none() {
+            return Ok(Demand::default());
+        }
+        if let Some(run) = self.scatter.only_run(claim, pieces)? {
+            let run = self.uncast(run.source)..self.uncast(run.source + run.len);
+            let wanted = (in_ranges || run != (0..len)).then(|| vec![run]);
+            return Ok(Demand { wanted, in_ranges, one_run: true });
+        }
+        let gap = if in_ranges { READ_GAP } else { 0 };
+        let wanted = self.scatter.wanted(claim, self.after_cast(gap), ranges_limit(len), pieces)?;
+        let mut wanted = wanted.map(std::mem::take);
+        for range in wanted.iter_mut().flatten() {
+            *range = self.uncast(range.start)..self.uncast(range.end);
+        }
+        if in_ranges {
+            wanted = wanted.filter(|wanted| wanted.iter().map(Range::len).sum::<usize>() <= len / 8 * 7);
+        }
+        Ok(Demand { in_ranges: in_ranges && wanted.is_some(), wanted, one_run: false })
+    }
+
+    /// What reading the read chunk at `place` takes of memory, at most.
+    fn need(&self, place: &Place, demand: &Demand) -> Need {
+        let decoder = self.array.decoder();
+        let wanted = demand.wanted_len().unwrap_or(decoder.decoded_len());
+        // A single run goes straight to its place.
+        let cast = if self.cast_to.is_none() || demand.one_run { 0 } else { self.after_cast(wanted) };
+        let (encoded, decoded) = match (demand.in_ranges, place.known_len()) {
+            (true, _) if demand.one_run && self.cast_to.is_none() => (0, 0),
+            (true, _) => (wanted, 0),
+            (false, Some(len)) => (len as usize, decoder.working_len()),
+            (false, None) => (encoded_bound(decoder.decoded_len()), decoder.working_len()),
+        };
+        Need { encoded: room(encoded), decoded: room(decoded), cast: room(cast), index: self.fetch.index_memory() }
+    }
+
+    /// How many bytes `bytes` of the array's elements are after the cast, in whole elements.
+    fn after_cast(&self, bytes: usize) -> usize {
+        self.cast_to.map_or(bytes, |to| (bytes / self.array.element_type().size()).saturating_mul(to.size()))
+    }
+
+    /// How many bytes of the array's elements become `bytes` by the cast.
+    fn uncast(&self, bytes: usize) -> usize {
+        self.cast_to.map_or(bytes, |to| bytes / to.size() * self.array.element_type().size())
     }
 
     /// Does with a read chunk that the store does not hold what the caller asked for.
@@ -135,63 +217,45 @@ impl<'a> ColumnRead<'a> {
         claim: Claim,
         place: &Place,
         key: &StoreKey,
+        demand: &Demand,
         scratch: &mut WorkerScratch,
         counters: &Counters,
     ) -> Result<Option<Claim>> {
-        let decoder = self.array.decoder();
-        let len = decoder.decoded_len();
-        let granularity = decoder.granularity();
-        let mut claim = claim;
-        if self.cast_to.is_none()
-            && granularity == Granularity::Stored
-            && len > READ_GAP
-            && place.known_len().is_some_and(|known| known == len as u64)
-        {
-            match self.read_stored(claim, place, key, scratch, counters)? {
-                None => return Ok(None),
-                Some(back) => claim = back,
-            }
+        if let (true, Some(wanted)) = (demand.in_ranges, &demand.wanted) {
+            self.read_ranges(claim, place, key, demand, wanted, scratch, counters)?;
+            return Ok(None);
         }
-        let WorkerScratch { encoded, direct, pieces, .. } = scratch;
-        let mut wanted = None;
-        if self.cast_to.is_none()
-            && granularity == Granularity::Blocks
-            && !self.scatter.is_one_run_of(&claim, len, pieces)?
-        {
-            wanted = self.scatter.wanted(&claim, 0, ranges_limit(len), pieces)?.map(std::mem::take);
-        }
-        let fetched = self.fetch.fetch(place, key, wanted.as_deref(), encoded, counters)?;
+        let WorkerScratch { encoded, direct, cast, pieces, shared, .. } = scratch;
+        let fetched = self.fetch.fetch(place, key, demand.wanted.as_deref(), encoded, counters)?;
         let Fetched::Encoded(encoded) = fetched else { return Ok(Some(claim)) };
-        self.decode(claim, encoded.as_ref(), wanted.as_deref(), direct, pieces, counters)?;
+        if let Encoded::Shared(bytes) = &encoded {
+            *shared = bytes.len();
+        }
+        self.decode(claim, encoded.as_ref(), demand, Buffers { direct, cast, pieces }, counters)?;
         Ok(None)
     }
 
-    /// The second stage: decodes what was fetched, at least the bytes in `wanted`, and scatters it.
+    /// The second stage: decodes what was fetched, at least what is demanded of it, and scatters it.
     fn decode(
         &self,
         claim: Claim,
         encoded: &[u8],
-        wanted: Option<&[Range<usize>]>,
-        scratch: &mut DirectScratch,
-        pieces: &mut PieceScratch,
+        demand: &Demand,
+        buffers: Buffers<'_>,
         counters: &Counters,
     ) -> Result<()> {
         let decoder = self.array.decoder();
         let len = decoder.decoded_len();
-        if let Some(to) = self.cast_to {
-            let out = decoder.decode(encoded, None, scratch)?;
+        let Buffers { direct, cast, pieces } = buffers;
+        if self.cast_to.is_some() {
+            let out = decoder.decode(encoded, demand.wanted.as_deref(), direct)?;
             counters.decoded(out.decompressed);
-            let from = self.array.element_type();
-            let mut values = reserve_chunk(len / from.size() * to.size())?;
-            values.resize(len / from.size() * to.size(), 0);
-            cast(from, to, &out.bytes, &mut values);
-            let whole = [Extent { source: 0..values.len(), at: 0 }];
-            return self.scatter.copy(claim, &values, &whole, 0, pieces);
+            return self.copy(claim, &out.bytes, &out.extents, demand, cast, pieces);
         }
         let whole = |run: &Range<usize>| *run == (0..len);
         let left = self.scatter.write_run(claim, pieces, whole, |_, target| {
             counters.decoded(len);
-            decoder.decode_into(encoded, target, scratch)
+            decoder.decode_into(encoded, target, direct)
         })?;
         let Some(claim) = left else { return Ok(()) };
         let prefix;
@@ -202,53 +266,94 @@ impl<'a> ColumnRead<'a> {
                 prefix = self.scatter.wanted_end(&claim, limit, pieces)?.map(|end| 0..end);
                 prefix.as_ref().map(std::slice::from_ref)
             }
-            _ => wanted,
+            _ => demand.wanted.as_deref(),
         };
-        let out = decoder.decode(encoded, wanted, scratch)?;
+        let out = decoder.decode(encoded, wanted, direct)?;
         counters.decoded(out.decompressed);
-        self.scatter.copy(claim, &out.bytes, &out.extents, 0, pieces)
+        self.copy(claim, &out.bytes, &out.extents, demand, cast, pieces)
     }
 
-    /// Reads only the wanted bytes of a read chunk that is stored as it is. Gives the claim back if that does not pay.
-    fn read_stored(
+    /// Reads only the `wanted` bytes of a read chunk that is stored as it is.
+    #[expect(clippy::too_many_arguments, reason = "what is read, and what with")]
+    fn read_ranges(
         &self,
         claim: Claim,
         place: &Place,
         key: &StoreKey,
+        demand: &Demand,
+        wanted: &[Range<usize>],
         scratch: &mut WorkerScratch,
         counters: &Counters,
-    ) -> Result<Option<Claim>> {
+    ) -> Result<()> {
         let decoder = self.array.decoder();
-        let WorkerScratch { encoded, pieces, .. } = scratch;
-        let done = |bytes: usize| {
-            counters.fetched(bytes);
-            counters.decoded(bytes);
-        };
-        let left = self.scatter.write_run(
-            claim,
-            pieces,
-            |_| true,
-            |run, target| {
-                done(run.len());
-                self.fetch.fetch_stored(place, key, &[run], target)?;
+        let WorkerScratch { encoded, cast, pieces, .. } = scratch;
+        let bytes = wanted.iter().map(Range::len).sum();
+        counters.fetched(bytes);
+        counters.decoded(bytes);
+        if demand.one_run && self.cast_to.is_none() {
+            return self.write_run(claim, pieces, |_, target| {
+                self.fetch.fetch_stored(place, key, wanted, target)?;
                 decoder.to_native(target);
                 Ok(())
-            },
-        )?;
-        let Some(claim) = left else { return Ok(None) };
-
-        let limit = ranges_limit(decoder.decoded_len());
-        let Some(wanted) = self.scatter.wanted(&claim, READ_GAP, limit, pieces)? else { return Ok(Some(claim)) };
-        let bytes: usize = wanted.iter().map(Range::len).sum();
-        if bytes > decoder.decoded_len() / 8 * 7 {
-            return Ok(Some(claim));
+            });
         }
         let buffer = encoded.grow(bytes)?;
         let extents = self.fetch.fetch_stored(place, key, wanted, buffer)?;
         decoder.to_native(buffer);
-        done(bytes);
-        self.scatter.copy(claim, buffer, &extents, READ_GAP, pieces)?;
-        Ok(None)
+        self.copy(claim, buffer, &extents, demand, cast, pieces)
+    }
+
+    /// Copies the pieces of the claimed read chunk from its bytes, which are in native byte order, and casts them where
+    /// the result is of another type.
+    fn copy(
+        &self,
+        claim: Claim,
+        bytes: &[u8],
+        extents: &[Extent],
+        demand: &Demand,
+        buffer: &mut Scratch,
+        pieces: &mut PieceScratch,
+    ) -> Result<()> {
+        let gap = if demand.in_ranges { READ_GAP } else { 0 };
+        let Some(to) = self.cast_to else { return self.scatter.copy(claim, bytes, extents, gap, pieces) };
+        let from = self.array.element_type();
+        let source = |range: Range<usize>| {
+            locate(extents, range.start, range.len())
+                .and_then(|at| bytes.get(at..at + range.len()))
+                .ok_or_else(|| Error::new(ErrorKind::Internal, "a piece reaches beyond its buffer"))
+        };
+        if demand.one_run {
+            return self.write_run(claim, pieces, |run, target| {
+                cast(from, to, source(self.uncast(run.start)..self.uncast(run.end))?, target);
+                Ok(())
+            });
+        }
+        let whole = 0..self.array.decoder().decoded_len();
+        let wanted = demand.wanted.as_deref().unwrap_or(std::slice::from_ref(&whole));
+        let mut rest = buffer.grow(self.after_cast(wanted.iter().map(Range::len).sum()))?;
+        let mut cast_extents = Vec::with_capacity(wanted.len());
+        let mut at = 0;
+        for range in wanted {
+            let (target, left) = rest.split_at_mut(self.after_cast(range.len()));
+            cast(from, to, source(range.clone())?, target);
+            cast_extents.push(Extent { source: self.after_cast(range.start)..self.after_cast(range.end), at });
+            at += target.len();
+            rest = left;
+        }
+        self.scatter.copy(claim, buffer.front(at), &cast_extents, self.after_cast(gap), pieces)
+    }
+
+    /// Has `write` fill the only piece of the claimed read chunk, which is one run.
+    fn write_run(
+        &self,
+        claim: Claim,
+        pieces: &mut PieceScratch,
+        write: impl FnOnce(Range<usize>, &mut [u8]) -> Result<()>,
+    ) -> Result<()> {
+        match self.scatter.write_run(claim, pieces, |_| true, write)? {
+            None => Ok(()),
+            Some(_) => Err(Error::new(ErrorKind::Internal, "a piece is not the run that it was")),
+        }
     }
 
     /// Gives back the scatter, and the number of read chunks that the store does not hold.
@@ -264,6 +369,16 @@ impl<'a> ColumnRead<'a> {
         }
         Ok((self.scatter, missing))
     }
+}
+
+/// No compressor makes more of `len` bytes that it cannot compress.
+fn encoded_bound(len: usize) -> usize {
+    len.saturating_add(len / 128).saturating_add(1 << 10)
+}
+
+/// Makes sure that `need` may be held beside what `scratch` keeps, or without it.
+fn require(reservation: &mut Reservation<'_>, need: &Need, what: &str, scratch: &mut WorkerScratch) -> Result<()> {
+    reservation.require(need.total(), scratch.len_with(need), what, || scratch.clear())
 }
 
 /// The bytes of an array's fill value as an element of another type.

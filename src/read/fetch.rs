@@ -122,13 +122,10 @@ impl<'a> Fetch<'a> {
         if self.array.sharding().is_some() { self.shards.release(self.part.grid().shard(id)) } else { Ok(()) }
     }
 
-    /// Bytes of memory that reading and decoding the read chunk at `place` takes at most, beside the result.
-    pub(super) fn memory(&self, place: &Place) -> usize {
-        let decoder = self.array.decoder();
-        let index = self.array.sharding().map_or(0, |sharding| sharding.encoded_len() as usize * 2);
-        // What a store hands out is about as long as what it decodes to, or shorter.
-        let encoded = place.known_len().map_or(decoder.decoded_len(), |len| len as usize);
-        encoded.saturating_add(decoder.working_len()).saturating_add(index)
+    /// Bytes of memory that the index of one shard takes.
+    pub(super) fn index_memory(&self) -> usize {
+        // Encoded and decoded.
+        self.array.sharding().map_or(0, |sharding| (sharding.encoded_len() as usize).saturating_mul(2))
     }
 
     /// Reads the encoded bytes that decoding the bytes in `wanted` needs; of `None`, all.

@@ -2,6 +2,7 @@
 //!
 //! * [`execute`]: outputs and workers.
 //! * [`column`]: what is done with one read chunk.
+//! * [`demand`]: what is needed of a read chunk.
 //! * [`fetch`]: the first stage, which asks the store.
 //! * [`budget`]: memory beside the result.
 //! * [`ahead`]: read-ahead on a cold disk.
@@ -17,6 +18,7 @@
 mod ahead;
 mod budget;
 mod column;
+mod demand;
 pub(crate) mod execute;
 mod fetch;
 mod padding;
@@ -78,9 +80,11 @@ impl ReadOptions {
         self.threads
     }
 
-    /// The most bytes of encoded and decoded chunks that may be held at once beside the result and the plan. Where it
-    /// does not suffice for a chunk per thread, threads wait for each other. `None`, the default, sets no limit: each
-    /// thread holds one encoded and one decoded read chunk.
+    /// The most bytes of encoded and decoded chunks that may be held at once beside the result and the plan: of chunks
+    /// that are stored as they are, those that are read, and of elements that are cast to another type, both. Where it
+    /// does not suffice for a chunk per thread, threads wait for each other; where not for a single one, the read is an
+    /// error that says how much it takes. `None`, the default, sets no limit: each thread holds one encoded and one
+    /// decoded read chunk.
     #[must_use]
     pub fn with_memory_limit(mut self, bytes: Option<usize>) -> Self {
         self.memory_limit = bytes;

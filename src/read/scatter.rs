@@ -292,7 +292,7 @@ impl<'a> Scatter<'a> {
     }
 
     /// The claimed read chunk's only piece, if it is one run of bytes.
-    fn only_run(&self, claim: &Claim, scratch: &mut PieceScratch) -> Result<Option<Run>> {
+    pub(super) fn only_run(&self, claim: &Claim, scratch: &mut PieceScratch) -> Result<Option<Run>> {
         let (&[row], key) = self.chunk(claim)? else { return Ok(None) };
         if !self.tiling.one_piece_each() {
             return Ok(None);
@@ -302,11 +302,6 @@ impl<'a> Scatter<'a> {
         self.piece(row, at, piece)?;
         let run = Run::of(piece, self.item, walk)?;
         Ok((walk.is_empty() && run.len > 0).then_some(run))
-    }
-
-    /// Whether the claimed read chunk's only piece is the run of all its `len` bytes.
-    pub(super) fn is_one_run_of(&self, claim: &Claim, len: usize, scratch: &mut PieceScratch) -> Result<bool> {
-        Ok(self.only_run(claim, scratch)?.is_some_and(|run| run.source == 0 && run.len == len))
     }
 
     /// Has `write` fill the place of the claimed read chunk in the output if its only piece is one run of bytes there

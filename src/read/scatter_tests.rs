@@ -329,9 +329,9 @@ impl Case {
                 }
             }
             How::Run | How::Declined => {
-                let is_all = scatter.is_one_run_of(&claim, len, scratch)?;
+                let only = scatter.only_run(&claim, scratch)?.map(|run| run.source..run.source + run.len);
                 let accept = |run: &Range<usize>| {
-                    assert_eq!(*run == (0..len), is_all);
+                    assert_eq!(Some(run), only.as_ref());
                     self.how(source, key) == How::Run
                 };
                 let left = scatter.write_run(claim, scratch, accept, |run, target| {
@@ -821,7 +821,7 @@ fn claims_on_another_output_are_refused() {
             assert_internal(scatter.fill(claim(), &case.fill, &mut scratch, None));
             assert_internal(scatter.wanted(&claim(), 0, 9, &mut scratch).map(|_| ()));
             assert_internal(scatter.wanted_end(&claim(), 9, &mut scratch));
-            assert_internal(scatter.is_one_run_of(&claim(), 9, &mut scratch));
+            assert_internal(scatter.only_run(&claim(), &mut scratch).map(|_| ()));
             let never = |_: Range<usize>, _: &mut [u8]| panic!("a write to another output");
             assert_internal(scatter.write_run(claim(), &mut scratch, |_| true, never));
             // Its own output still takes the claim.
