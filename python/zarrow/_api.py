@@ -191,7 +191,8 @@ def read_ragged(
         and the plan: of chunks that are stored as they are, those that are read, and of elements
         that are cast to another type, both. Where that is less than a chunk for each thread,
         threads wait for each other. None: no limit, so each thread holds one encoded and one
-        decoded read chunk.
+        decoded read chunk, or, of a shard, up to 4 MiB of encoded neighbours and one decoded
+        subchunk.
 
     Returns
     -------

@@ -48,6 +48,11 @@ impl Budget {
 }
 
 impl Reservation<'_> {
+    /// The most bytes that all workers may hold at once.
+    pub(super) fn limit(&self) -> Option<usize> {
+        self.budget.limit
+    }
+
     /// Makes sure that `bytes` may be held for reading `what`, or `keeping` bytes by who keeps what is held now.
     /// Otherwise, what is held is given up, before any waiting for other workers: `release` has to free it.
     ///

@@ -7,18 +7,18 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use zarrs::storage::StoreKey;
 
 use super::MissingChunks;
-use super::budget::Reservation;
 use super::demand::{Demand, Need};
 use super::fetch::{Fetch, Fetched, Place, READ_GAP};
 use super::run::locate;
 use super::scatter::{Claim, PieceScratch, Scatter};
 use super::stats::Counters;
+use super::stretch::Stretch;
 use super::validity::Validity;
+use super::worker::{Worker, WorkerScratch, shared_len};
 use crate::arrow::{ElementType, cast};
 use crate::chunk::{Array, DirectScratch, Extent, Granularity};
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::{Scratch, room};
-use crate::store::Encoded;
 
 /// So many wanted ranges are worth sorting for a read chunk of `len` bytes; with more, all of it is wanted.
 fn ranges_limit(len: usize) -> usize {
@@ -35,20 +35,36 @@ pub(super) struct ColumnRead<'a> {
     cast_to: Option<ElementType>,
     fill_value: Cow<'a, [u8]>,
     fetch: Fetch<'a>,
+    /// How many workers share the read.
+    workers: usize,
     missing: AtomicUsize,
 }
 
-/// Buffers and contexts that one worker reuses from chunk to chunk.
-#[derive(Default)]
-pub(super) struct WorkerScratch {
-    encoded: Scratch,
-    index: Scratch,
-    direct: DirectScratch,
-    /// Elements of another type than the array's.
-    cast: Scratch,
-    /// Encoded bytes of the current read chunk that the store handed out.
-    shared: usize,
-    pieces: PieceScratch,
+/// The right to a read chunk, where it lies, and what is needed of it.
+struct Member {
+    claim: Claim,
+    place: Place,
+    demand: Demand,
+}
+
+/// What was claimed with a read chunk.
+struct Gathered<'a> {
+    stretch: Stretch<'a>,
+    /// What is fetched with it.
+    members: Vec<Member>,
+    /// What is not.
+    alone: Vec<Member>,
+}
+
+impl Gathered<'_> {
+    fn is_empty(&self) -> bool {
+        self.members.is_empty() && self.alone.is_empty()
+    }
+
+    /// The last of the read chunks, by the plan.
+    fn last(&self) -> usize {
+        self.members.iter().chain(&self.alone).map(|member| member.claim.chunk()).max().unwrap_or(0)
+    }
 }
 
 /// What the second stage works with.
@@ -56,30 +72,6 @@ struct Buffers<'s> {
     direct: &'s mut DirectScratch,
     cast: &'s mut Scratch,
     pieces: &'s mut PieceScratch,
-}
-
-impl WorkerScratch {
-    /// Bytes of the large buffers.
-    pub(super) fn len(&self) -> usize {
-        self.shared + self.encoded.len() + self.index.len() + self.direct.len() + self.cast.len()
-    }
-
-    /// Bytes of the large buffers once there is room for `need` in them.
-    fn len_with(&self, need: &Need) -> usize {
-        let of = |has: usize, needs: usize| has.max(needs);
-        of(self.encoded.len(), need.encoded)
-            .saturating_add(of(self.index.len(), need.index))
-            .saturating_add(of(self.direct.len(), need.decoded))
-            .saturating_add(of(self.cast.len(), need.cast))
-    }
-
-    /// Frees the large buffers.
-    pub(super) fn clear(&mut self) {
-        self.encoded = Scratch::default();
-        self.index = Scratch::default();
-        self.direct.clear();
-        self.cast = Scratch::default();
-    }
 }
 
 impl<'a> ColumnRead<'a> {
@@ -90,11 +82,13 @@ impl<'a> ColumnRead<'a> {
         scatter: Scatter<'a>,
         missing_chunks: MissingChunks,
         validity: &'a Validity,
+        workers: usize,
     ) -> Self {
         let fetch = Fetch::new(array, scatter.part());
         let cast_to = (array.element_type() != element).then_some(element);
         let fill_value = fill_value(array, element);
-        Self { array, fetch, scatter, missing_chunks, validity, cast_to, fill_value, missing: AtomicUsize::new(0) }
+        let missing = AtomicUsize::new(0);
+        Self { array, fetch, scatter, missing_chunks, validity, cast_to, fill_value, workers, missing }
     }
 
     /// The next read chunk that nobody has claimed yet.
@@ -102,50 +96,154 @@ impl<'a> ColumnRead<'a> {
         self.scatter.claim()
     }
 
-    /// Fetches, decodes and scatters the claimed read chunk.
-    pub(super) fn chunk(
-        &self,
-        claim: Claim,
-        scratch: &mut WorkerScratch,
-        reservation: &mut Reservation<'_>,
-        counters: &Counters,
-    ) -> Result<()> {
+    /// Fetches, decodes and scatters the claimed read chunk, and others that are worth fetching with it.
+    pub(super) fn chunks(&self, claim: Claim, worker: &mut Worker<'_>) -> Result<()> {
         let part = self.scatter.part();
         let id = part.groups().chunks()[claim.chunk()];
         let key = self.array.chunk_key(&part.grid().shard_indices(id));
-        counters.pieces.fetch_add(part.groups().rows(claim.chunk()).len(), Ordering::Relaxed);
-        self.fetch.read_ahead(claim.chunk());
-        let outcome = self.locate_and_read(claim, id, &key, scratch, reservation, counters);
-        reservation.hold(scratch.len());
-        if std::mem::take(&mut scratch.shared) > 0 {
-            reservation.hold(scratch.len());
-        }
+        self.count_pieces(&claim, worker);
+        let outcome = self.locate_and_read(claim, id, &key, worker);
+        worker.hold(0);
         self.fetch.release(id)?;
         match outcome.map_err(|error| error.at_key(key.as_str()).at_array(self.array.location()))? {
             None => Ok(()),
             Some(claim) => {
                 self.missing.fetch_add(1, Ordering::Relaxed);
-                self.fill(claim, &key, &mut scratch.pieces)
+                self.fill(claim, &key, &mut worker.scratch.pieces)
             }
         }
     }
 
+    fn count_pieces(&self, claim: &Claim, worker: &Worker<'_>) {
+        let pieces = self.scatter.part().groups().rows(claim.chunk()).len();
+        worker.counters.pieces.fetch_add(pieces, Ordering::Relaxed);
+    }
+
     /// Gives the claim back if the store does not hold the read chunk.
-    fn locate_and_read(
+    fn locate_and_read(&self, claim: Claim, id: u64, key: &StoreKey, worker: &mut Worker<'_>) -> Result<Option<Claim>> {
+        let chunk = claim.chunk();
+        if self.array.sharding().is_some() {
+            let index = Need { index: self.fetch.index_memory(), ..Need::default() };
+            worker.require(&index, "the index of a shard")?;
+        } else {
+            self.fetch.read_ahead(chunk);
+        }
+        let located = self.fetch.locate(id, key, &mut worker.scratch.index, worker.counters)?;
+        let Some(place) = located else { return Ok(Some(claim)) };
+        let demand = self.demand(&claim, &place, &mut worker.scratch.pieces)?;
+        let first = Member { claim, place, demand };
+        let gathered = self.gather(&first, worker)?.filter(|gathered| !gathered.is_empty());
+        if self.array.sharding().is_some() {
+            self.fetch.read_ahead(gathered.as_ref().map_or(chunk, |gathered| gathered.last().max(chunk)));
+        }
+        match gathered {
+            Some(gathered) => self.read_together(first, gathered, key, worker).map(|()| None),
+            None => self.read(first, key, worker),
+        }
+    }
+
+    /// How many read chunks one worker takes at once: fewer and fewer, so that all end at about the same time.
+    fn fair_share(&self) -> usize {
+        if self.workers == 1 {
+            return usize::MAX;
+        }
+        let least = self.array.source().request().worth / self.array.decoder().decoded_len().max(1);
+        (self.scatter.unclaimed() / (2 * self.workers)).max(least)
+    }
+
+    /// The most bytes of a stretch of a shard.
+    fn longest_stretch(&self, worker: &Worker<'_>) -> u64 {
+        let most = self.array.source().request().most;
+        let most = worker.reservation.limit().map_or(most, |limit| {
+            let others = Need { encoded: 0, ..self.need(None, &Demand::default()) }.total();
+            // Buffers are rounded up by an eighth or a page.
+            most.min((limit / self.workers).saturating_sub(others).saturating_sub(1 << 12) / 9 * 8)
+        });
+        most as u64
+    }
+
+    /// Claims neighbours of `first` that are worth fetching with it: those that are fetched together, with `first`, and
+    /// those that turned out to be better fetched alone.
+    fn gather(&self, first: &Member, worker: &mut Worker<'_>) -> Result<Option<Gathered<'_>>> {
+        let Place::Shard { shard, start, len } = &first.place else { return Ok(None) };
+        let chunks = self.fair_share();
+        let together = self.fetch.fetches_all(&first.place, &first.demand);
+        // What is too long is refused alone.
+        if chunks < 2 || !together || self.fetch.check_len(&first.place).is_err() {
+            return Ok(None);
+        }
+        let (chunk, bytes) = (first.claim.chunk(), *start..*start + *len);
+        let part = self.scatter.part();
+        let stretch = Stretch::new(shard, part, chunk, bytes, self.longest_stretch(worker));
+        let Some(stretch) = stretch else { return Ok(None) };
+        let mut gathered = Gathered { stretch, members: Vec::new(), alone: Vec::new() };
+        for after in [true, false] {
+            while gathered.members.len() + 1 < chunks
+                && let Some(neighbour) = gathered.stretch.neighbour(after)
+                && let place = gathered.stretch.place(&neighbour)
+                && self.fetch.check_len(&place).is_ok()
+                && let Some(claim) = self.scatter.claim_chunk(neighbour.chunk)
+            {
+                self.count_pieces(&claim, worker);
+                // The shard stays open for as long as this worker has it.
+                self.fetch.release(part.groups().chunks()[neighbour.chunk])?;
+                let demand = self.demand(&claim, &place, &mut worker.scratch.pieces)?;
+                let together = self.fetch.fetches_all(&place, &demand);
+                let member = Member { claim, place, demand };
+                if !together {
+                    gathered.alone.push(member);
+                    break;
+                }
+                gathered.stretch.extend(after, &neighbour);
+                gathered.members.push(member);
+            }
+        }
+        Ok(Some(gathered))
+    }
+
+    /// Fetches several read chunks of one shard with one request, decodes and scatters them.
+    fn read_together(
         &self,
-        claim: Claim,
-        id: u64,
+        first: Member,
+        gathered: Gathered<'_>,
         key: &StoreKey,
-        scratch: &mut WorkerScratch,
-        reservation: &mut Reservation<'_>,
-        counters: &Counters,
-    ) -> Result<Option<Claim>> {
-        let index = Need { index: self.fetch.index_memory(), ..Need::default() };
-        require(reservation, &index, "the index of a shard", scratch)?;
-        let Some(place) = self.fetch.locate(id, key, &mut scratch.index, counters)? else { return Ok(Some(claim)) };
-        let demand = self.demand(&claim, &place, &mut scratch.pieces)?;
-        require(reservation, &self.need(&place, &demand), "one chunk", scratch)?;
-        self.read(claim, &place, key, &demand, scratch, counters)
+        worker: &mut Worker<'_>,
+    ) -> Result<()> {
+        let Gathered { stretch, mut members, alone } = gathered;
+        members.push(first);
+        let span = stretch.span();
+        let mut need = Need { encoded: room((span.end - span.start) as usize), ..Need::default() };
+        for member in &members {
+            let Need { decoded, cast, index, .. } = self.need(member.place.known_len(), &member.demand);
+            need = Need {
+                decoded: need.decoded.max(decoded),
+                cast: need.cast.max(cast),
+                index: need.index.max(index),
+                ..need
+            };
+        }
+        worker.require(&need, "neighbouring chunks")?;
+        let WorkerScratch { encoded, direct, cast, pieces, .. } = &mut worker.scratch;
+        let bytes = self.fetch.fetch_span(stretch.shard(), key, span, members.len(), encoded, worker.counters)?;
+        let shared = shared_len(&bytes);
+        // In the order of the plan, which writes the result front to back.
+        members.sort_unstable_by_key(|member| member.claim.chunk());
+        for Member { claim, place, demand } in members {
+            if !(worker.go_on)() {
+                return Ok(());
+            }
+            let at = (place.start() - span.start) as usize;
+            let beyond = || Error::new(ErrorKind::Internal, "a subchunk beyond what was fetched");
+            let bytes = place.known_len().and_then(|len| bytes.as_ref().get(at..)?.get(..len as usize));
+            let buffers = Buffers { direct: &mut *direct, cast: &mut *cast, pieces: &mut *pieces };
+            self.decode(claim, bytes.ok_or_else(beyond)?, &demand, buffers, worker.counters)?;
+        }
+        drop(bytes);
+        worker.hold(shared);
+        for member in alone {
+            self.read(member, key, worker)?;
+        }
+        Ok(())
     }
 
     /// What has to be fetched and decoded of the claimed read chunk.
@@ -173,13 +271,13 @@ impl<'a> ColumnRead<'a> {
         Ok(Demand { in_ranges: in_ranges && wanted.is_some(), wanted, one_run: false })
     }
 
-    /// What reading the read chunk at `place` takes of memory, at most.
-    fn need(&self, place: &Place, demand: &Demand) -> Need {
+    /// What reading a read chunk takes of memory, at most. `known_len` is its encoded length, if that is known.
+    fn need(&self, known_len: Option<u64>, demand: &Demand) -> Need {
         let decoder = self.array.decoder();
         let wanted = demand.wanted_len().unwrap_or(decoder.decoded_len());
         // A single run goes straight to its place.
         let cast = if self.cast_to.is_none() || demand.one_run { 0 } else { self.after_cast(wanted) };
-        let (encoded, decoded) = match (demand.in_ranges, place.known_len()) {
+        let (encoded, decoded) = match (demand.in_ranges, known_len) {
             (true, _) if demand.one_run && self.cast_to.is_none() => (0, 0),
             (true, _) => (wanted, 0),
             (false, Some(len)) => (len as usize, decoder.working_len()),
@@ -212,26 +310,21 @@ impl<'a> ColumnRead<'a> {
     }
 
     /// Fetches, decodes and scatters. Gives the claim back if the store does not hold the read chunk.
-    fn read(
-        &self,
-        claim: Claim,
-        place: &Place,
-        key: &StoreKey,
-        demand: &Demand,
-        scratch: &mut WorkerScratch,
-        counters: &Counters,
-    ) -> Result<Option<Claim>> {
-        if let (true, Some(wanted)) = (demand.in_ranges, &demand.wanted) {
-            self.read_ranges(claim, place, key, demand, wanted, scratch, counters)?;
+    fn read(&self, member: Member, key: &StoreKey, worker: &mut Worker<'_>) -> Result<Option<Claim>> {
+        worker.require(&self.need(member.place.known_len(), &member.demand), "one chunk")?;
+        if member.demand.in_ranges {
+            self.read_ranges(member, key, worker)?;
+            worker.hold(0);
             return Ok(None);
         }
-        let WorkerScratch { encoded, direct, cast, pieces, shared, .. } = scratch;
-        let fetched = self.fetch.fetch(place, key, demand.wanted.as_deref(), encoded, counters)?;
+        let Member { claim, place, demand } = member;
+        let WorkerScratch { encoded, direct, cast, pieces, .. } = &mut worker.scratch;
+        let fetched = self.fetch.fetch(&place, key, demand.wanted.as_deref(), encoded, worker.counters)?;
         let Fetched::Encoded(encoded) = fetched else { return Ok(Some(claim)) };
-        if let Encoded::Shared(bytes) = &encoded {
-            *shared = bytes.len();
-        }
-        self.decode(claim, encoded.as_ref(), demand, Buffers { direct, cast, pieces }, counters)?;
+        let shared = shared_len(&encoded);
+        self.decode(claim, encoded.as_ref(), &demand, Buffers { direct, cast, pieces }, worker.counters)?;
+        drop(encoded);
+        worker.hold(shared);
         Ok(None)
     }
 
@@ -273,34 +366,26 @@ impl<'a> ColumnRead<'a> {
         self.copy(claim, &out.bytes, &out.extents, demand, cast, pieces)
     }
 
-    /// Reads only the `wanted` bytes of a read chunk that is stored as it is.
-    #[expect(clippy::too_many_arguments, reason = "what is read, and what with")]
-    fn read_ranges(
-        &self,
-        claim: Claim,
-        place: &Place,
-        key: &StoreKey,
-        demand: &Demand,
-        wanted: &[Range<usize>],
-        scratch: &mut WorkerScratch,
-        counters: &Counters,
-    ) -> Result<()> {
+    /// Reads only the wanted bytes of a read chunk that is stored as it is.
+    fn read_ranges(&self, member: Member, key: &StoreKey, worker: &mut Worker<'_>) -> Result<()> {
+        let Member { claim, place, demand } = member;
         let decoder = self.array.decoder();
-        let WorkerScratch { encoded, cast, pieces, .. } = scratch;
+        let WorkerScratch { encoded, cast, pieces, .. } = &mut worker.scratch;
+        let wanted = demand.wanted.as_deref().unwrap_or_default();
         let bytes = wanted.iter().map(Range::len).sum();
-        counters.fetched(bytes);
-        counters.decoded(bytes);
+        worker.counters.fetched(bytes);
+        worker.counters.decoded(bytes);
         if demand.one_run && self.cast_to.is_none() {
             return self.write_run(claim, pieces, |_, target| {
-                self.fetch.fetch_stored(place, key, wanted, target)?;
+                self.fetch.fetch_stored(&place, key, wanted, target)?;
                 decoder.to_native(target);
                 Ok(())
             });
         }
         let buffer = encoded.grow(bytes)?;
-        let extents = self.fetch.fetch_stored(place, key, wanted, buffer)?;
+        let extents = self.fetch.fetch_stored(&place, key, wanted, buffer)?;
         decoder.to_native(buffer);
-        self.copy(claim, buffer, &extents, demand, cast, pieces)
+        self.copy(claim, buffer, &extents, &demand, cast, pieces)
     }
 
     /// Copies the pieces of the claimed read chunk from its bytes, which are in native byte order, and casts them where
@@ -374,11 +459,6 @@ impl<'a> ColumnRead<'a> {
 /// No compressor makes more of `len` bytes that it cannot compress.
 fn encoded_bound(len: usize) -> usize {
     len.saturating_add(len / 128).saturating_add(1 << 10)
-}
-
-/// Makes sure that `need` may be held beside what `scratch` keeps, or without it.
-fn require(reservation: &mut Reservation<'_>, need: &Need, what: &str, scratch: &mut WorkerScratch) -> Result<()> {
-    reservation.require(need.total(), scratch.len_with(need), what, || scratch.clear())
 }
 
 /// The bytes of an array's fill value as an element of another type.

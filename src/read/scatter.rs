@@ -6,12 +6,13 @@
 
 use std::marker::PhantomData;
 use std::ops::Range;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use super::run::{Lines, Run, Step, for_each_run, locate, merge};
 use super::validity::Validity;
 use crate::chunk::Extent;
 use crate::error::{Error, ErrorKind, Result};
+use crate::memory::reserve;
 use crate::plan::Part;
 use crate::plan::tiling::{ChunkAt, Piece, Tiling};
 
@@ -36,6 +37,8 @@ pub(super) struct Scatter<'a> {
     lines: Option<Lines<'a>>,
     id: u64,
     next: AtomicUsize,
+    /// Which read chunks were claimed.
+    claimed: Vec<AtomicBool>,
     copied: AtomicUsize,
     output: PhantomData<&'a mut [u8]>,
 }
@@ -91,21 +94,27 @@ pub(super) fn scatters<'a>(
         return Err(Error::new(ErrorKind::Internal, "the output does not fit the plan"));
     }
     let (target, target_len) = (output.as_mut_ptr(), output.len());
-    let scatter = |(part, &strides): (&'a Part, &&'a [usize])| Scatter {
-        tiling,
-        part,
-        target,
-        target_len,
-        zeroed,
-        item,
-        strides,
-        lines: Lines::new(plan, part, item, strides),
-        id: SCATTERS.fetch_add(1, Ordering::Relaxed),
-        next: AtomicUsize::new(0),
-        copied: AtomicUsize::new(0),
-        output: PhantomData,
+    let scatter = |(part, &strides): (&'a Part, &&'a [usize])| {
+        let chunks = part.groups().chunks().len();
+        let mut claimed = reserve(chunks, "read chunks", "Read fewer selections at a time.")?;
+        claimed.resize_with(chunks, AtomicBool::default);
+        Ok(Scatter {
+            tiling,
+            part,
+            target,
+            target_len,
+            zeroed,
+            item,
+            strides,
+            lines: Lines::new(plan, part, item, strides),
+            id: SCATTERS.fetch_add(1, Ordering::Relaxed),
+            next: AtomicUsize::new(0),
+            claimed,
+            copied: AtomicUsize::new(0),
+            output: PhantomData,
+        })
     };
-    Ok(plan.parts().iter().zip(strides).map(scatter).collect())
+    plan.parts().iter().zip(strides).map(scatter).collect()
 }
 
 /// Checks that all claims were carried out and that together they wrote every byte that lies in an array.
@@ -125,8 +134,27 @@ impl<'a> Scatter<'a> {
 
     /// The next read chunk that nobody has claimed yet, in storage order.
     pub(super) fn claim(&self) -> Option<Claim> {
-        let chunk = self.next.fetch_add(1, Ordering::Relaxed);
-        (chunk < self.part.groups().chunks().len()).then_some(Claim { chunk, scatter: self.id })
+        loop {
+            let chunk = self.next.fetch_add(1, Ordering::Relaxed);
+            if chunk >= self.claimed.len() {
+                return None;
+            }
+            if let Some(claim) = self.claim_chunk(chunk) {
+                return Some(claim);
+            }
+        }
+    }
+
+    /// The read chunk at position `chunk` of the plan, if there is such and nobody has claimed it yet.
+    pub(super) fn claim_chunk(&self, chunk: usize) -> Option<Claim> {
+        let claimed = self.claimed.get(chunk)?;
+        // Of all that swap, one sees `false`.
+        (!claimed.swap(true, Ordering::Relaxed)).then_some(Claim { chunk, scatter: self.id })
+    }
+
+    /// How many read chunks are left for [`claim`](Self::claim), at most.
+    pub(super) fn unclaimed(&self) -> usize {
+        self.claimed.len().saturating_sub(self.next.load(Ordering::Relaxed))
     }
 
     /// Copies the pieces of the claimed read chunk from its decoded bytes.

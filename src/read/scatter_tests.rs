@@ -785,10 +785,17 @@ fn each_claim_is_given_out_once() {
     let scatters = case.scatters(&plan, &mut output, &strides).unwrap();
     let claims = std::sync::Mutex::new(Vec::new());
     let work = || {
+        let mut bits = Bits(5);
         while let Some(claim) = scatters[0].claim() {
             claims.lock().unwrap().push(claim.chunk());
+            // Neighbours and others, beyond the last too.
+            for chunk in [claim.chunk(), claim.chunk() + 1, claim.chunk() + 2, bits.below(70) as usize] {
+                claims.lock().unwrap().extend(scatters[0].claim_chunk(chunk).map(|claim| claim.chunk()));
+            }
         }
         assert!(scatters[0].claim().is_none());
+        assert!((0..70).all(|chunk| scatters[0].claim_chunk(chunk).is_none()));
+        assert_eq!(scatters[0].unclaimed(), 0);
     };
     std::thread::scope(|scope| {
         let others: Vec<_> = (0..3).map(|_| scope.spawn(work)).collect();
