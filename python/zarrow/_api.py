@@ -188,8 +188,11 @@ def read_ragged(
         once, by its CPU affinity and quota.
     memory_limit
         The most bytes of encoded and decoded chunks that may be held at once, beside the result
-        and the plan. Where that is less than a chunk for each thread, threads wait for each other.
-        None: no limit, so each thread holds one encoded and one decoded read chunk.
+        and the plan: of chunks that are stored as they are, those that are read, and of elements
+        that are cast to another type, both. Where that is less than a chunk for each thread,
+        threads wait for each other. None: no limit, so each thread holds one encoded and one
+        decoded read chunk, or, of a shard, up to 4 MiB of encoded neighbours and one decoded
+        subchunk.
 
     Returns
     -------

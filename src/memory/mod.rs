@@ -56,6 +56,11 @@ fn size_class(len: usize) -> usize {
     len.checked_next_multiple_of(step).unwrap_or(len)
 }
 
+/// Bytes of memory that a [`Scratch`] takes that grew to `len`.
+pub(crate) fn room(len: usize) -> usize {
+    if len < PAGES_FROM { len } else { size_class(len) }
+}
+
 /// A buffer that one thread reuses for chunk after chunk.
 #[derive(Debug, Default)]
 pub(crate) struct Scratch(Bytes);
@@ -127,6 +132,9 @@ mod tests {
             let class = size_class(len);
             assert!(class >= len && class <= (len + len / 8).max(4096 * 2), "{len} {class}");
             assert_eq!(class % 4096, 0);
+            let mut scratch = Scratch::default();
+            scratch.grow(len).unwrap();
+            assert_eq!(scratch.len(), room(len));
         }
         assert_eq!(size_class(usize::MAX), usize::MAX);
     }

@@ -48,25 +48,34 @@ impl Budget {
 }
 
 impl Reservation<'_> {
-    /// Makes sure that `bytes` may be held. If that needs waiting for other workers, what is held is given up first:
-    /// `release` has to free it.
+    /// The most bytes that all workers may hold at once.
+    pub(super) fn limit(&self) -> Option<usize> {
+        self.budget.limit
+    }
+
+    /// Makes sure that `bytes` may be held for reading `what`, or `keeping` bytes by who keeps what is held now.
+    /// Otherwise, what is held is given up, before any waiting for other workers: `release` has to free it.
     ///
     /// # Errors
     /// [`ErrorKind::Allocation`] if `bytes` is more than the limit.
-    pub(super) fn require(&mut self, bytes: usize, release: impl FnOnce()) -> Result<()> {
+    pub(super) fn require(&mut self, bytes: usize, keeping: usize, what: &str, release: impl FnOnce()) -> Result<()> {
         let Some(limit) = self.budget.limit else { return Ok(()) };
-        if bytes <= self.bytes {
+        if keeping <= self.bytes {
             return Ok(());
         }
         if bytes > limit {
             return Err(Error::new(
                 ErrorKind::Allocation,
-                format!("reading one chunk takes {bytes} bytes of memory beside the result"),
+                format!("reading {what} takes {bytes} bytes of memory beside the result"),
             )
             .expected(format!("at most {limit}, the memory limit"))
             .remedy("Raise the memory limit."));
         }
         release();
+        if bytes <= self.bytes {
+            self.hold(0);
+            return Ok(());
+        }
         self.release();
         let mut reserved = self.budget.reserved.lock().unwrap_or_else(PoisonError::into_inner);
         while limit - *reserved < bytes {
@@ -120,7 +129,8 @@ mod tests {
                     for step in 0..200 {
                         let bytes = 1 + (step * 37 + worker * 11) % 100;
                         let mut freed = false;
-                        reservation.require(bytes, || freed = true).unwrap();
+                        let keeping = bytes.max(reservation.held);
+                        reservation.require(bytes, keeping, "", || freed = true).unwrap();
                         reservation.hold(if freed { bytes } else { bytes.max(reservation.held) });
                         std::thread::yield_now();
                     }
@@ -130,14 +140,14 @@ mod tests {
         assert!((1..=100).contains(&budget.most()));
         assert_eq!(*budget.reserved.lock().unwrap(), 0);
         let mut reservation = budget.reservation();
-        assert_eq!(reservation.require(101, || ()).unwrap_err().kind(), ErrorKind::Allocation);
+        assert_eq!(reservation.require(101, 101, "", || ()).unwrap_err().kind(), ErrorKind::Allocation);
     }
 
     #[test]
     fn without_a_limit_nothing_waits() {
         let budget = Budget::new(None);
         let mut reservation = budget.reservation();
-        reservation.require(usize::MAX, || unreachable!()).unwrap();
+        reservation.require(usize::MAX, usize::MAX, "", || unreachable!()).unwrap();
         reservation.hold(7);
         reservation.hold(3);
         drop(reservation);

@@ -7,15 +7,18 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use zarrs::storage::StoreKey;
 
 use super::MissingChunks;
-use super::budget::Reservation;
+use super::demand::{Demand, Need};
 use super::fetch::{Fetch, Fetched, Place, READ_GAP};
+use super::run::locate;
 use super::scatter::{Claim, PieceScratch, Scatter};
 use super::stats::Counters;
+use super::stretch::Stretch;
 use super::validity::Validity;
+use super::worker::{Worker, WorkerScratch, shared_len};
 use crate::arrow::{ElementType, cast};
 use crate::chunk::{Array, DirectScratch, Extent, Granularity};
 use crate::error::{Error, ErrorKind, Result};
-use crate::memory::{Scratch, reserve_chunk};
+use crate::memory::{Scratch, room};
 
 /// So many wanted ranges are worth sorting for a read chunk of `len` bytes; with more, all of it is wanted.
 fn ranges_limit(len: usize) -> usize {
@@ -32,30 +35,43 @@ pub(super) struct ColumnRead<'a> {
     cast_to: Option<ElementType>,
     fill_value: Cow<'a, [u8]>,
     fetch: Fetch<'a>,
+    /// How many workers share the read.
+    workers: usize,
     missing: AtomicUsize,
 }
 
-/// Buffers and contexts that one worker reuses from chunk to chunk.
-#[derive(Default)]
-pub(super) struct WorkerScratch {
-    encoded: Scratch,
-    index: Scratch,
-    direct: DirectScratch,
-    pieces: PieceScratch,
+/// The right to a read chunk, where it lies, and what is needed of it.
+struct Member {
+    claim: Claim,
+    place: Place,
+    demand: Demand,
 }
 
-impl WorkerScratch {
-    /// Bytes of the large buffers.
-    pub(super) fn len(&self) -> usize {
-        self.encoded.len() + self.index.len() + self.direct.len()
+/// What was claimed with a read chunk.
+struct Gathered<'a> {
+    stretch: Stretch<'a>,
+    /// What is fetched with it.
+    members: Vec<Member>,
+    /// What is not.
+    alone: Vec<Member>,
+}
+
+impl Gathered<'_> {
+    fn is_empty(&self) -> bool {
+        self.members.is_empty() && self.alone.is_empty()
     }
 
-    /// Frees the large buffers.
-    pub(super) fn clear(&mut self) {
-        self.encoded = Scratch::default();
-        self.index = Scratch::default();
-        self.direct.clear();
+    /// The last of the read chunks, by the plan.
+    fn last(&self) -> usize {
+        self.members.iter().chain(&self.alone).map(|member| member.claim.chunk()).max().unwrap_or(0)
     }
+}
+
+/// What the second stage works with.
+struct Buffers<'s> {
+    direct: &'s mut DirectScratch,
+    cast: &'s mut Scratch,
+    pieces: &'s mut PieceScratch,
 }
 
 impl<'a> ColumnRead<'a> {
@@ -66,11 +82,13 @@ impl<'a> ColumnRead<'a> {
         scatter: Scatter<'a>,
         missing_chunks: MissingChunks,
         validity: &'a Validity,
+        workers: usize,
     ) -> Self {
         let fetch = Fetch::new(array, scatter.part());
         let cast_to = (array.element_type() != element).then_some(element);
         let fill_value = fill_value(array, element);
-        Self { array, fetch, scatter, missing_chunks, validity, cast_to, fill_value, missing: AtomicUsize::new(0) }
+        let missing = AtomicUsize::new(0);
+        Self { array, fetch, scatter, missing_chunks, validity, cast_to, fill_value, workers, missing }
     }
 
     /// The next read chunk that nobody has claimed yet.
@@ -78,42 +96,204 @@ impl<'a> ColumnRead<'a> {
         self.scatter.claim()
     }
 
-    /// Fetches, decodes and scatters the claimed read chunk.
-    pub(super) fn chunk(
-        &self,
-        claim: Claim,
-        scratch: &mut WorkerScratch,
-        reservation: &mut Reservation<'_>,
-        counters: &Counters,
-    ) -> Result<()> {
+    /// Fetches, decodes and scatters the claimed read chunk, and others that are worth fetching with it.
+    pub(super) fn chunks(&self, claim: Claim, worker: &mut Worker<'_>) -> Result<()> {
         let part = self.scatter.part();
         let id = part.groups().chunks()[claim.chunk()];
         let key = self.array.chunk_key(&part.grid().shard_indices(id));
-        counters.pieces.fetch_add(part.groups().rows(claim.chunk()).len(), Ordering::Relaxed);
-        self.fetch.read_ahead(claim.chunk());
-        let located = self.fetch.locate(id, &key, &mut scratch.index, counters).and_then(|place| match place {
-            Some(place) => {
-                let memory = self.fetch.memory(&place).saturating_add(self.cast_len());
-                reservation.require(memory, || scratch.clear())?;
-                self.read(claim, &place, &key, scratch, counters)
-            }
-            None => Ok(Some(claim)),
-        });
-        reservation.hold(scratch.len());
+        self.count_pieces(&claim, worker);
+        let outcome = self.locate_and_read(claim, id, &key, worker);
+        worker.hold(0);
         self.fetch.release(id)?;
-        match located.map_err(|error| error.at_key(key.as_str()).at_array(self.array.location()))? {
+        match outcome.map_err(|error| error.at_key(key.as_str()).at_array(self.array.location()))? {
             None => Ok(()),
             Some(claim) => {
                 self.missing.fetch_add(1, Ordering::Relaxed);
-                self.fill(claim, &key, &mut scratch.pieces)
+                self.fill(claim, &key, &mut worker.scratch.pieces)
             }
         }
     }
 
-    /// Bytes of a decoded read chunk after it is cast to another type; 0 if it is not.
-    fn cast_len(&self) -> usize {
-        let len = self.array.decoder().decoded_len() / self.array.element_type().size();
-        self.cast_to.map_or(0, |to| len.saturating_mul(to.size()))
+    fn count_pieces(&self, claim: &Claim, worker: &Worker<'_>) {
+        let pieces = self.scatter.part().groups().rows(claim.chunk()).len();
+        worker.counters.pieces.fetch_add(pieces, Ordering::Relaxed);
+    }
+
+    /// Gives the claim back if the store does not hold the read chunk.
+    fn locate_and_read(&self, claim: Claim, id: u64, key: &StoreKey, worker: &mut Worker<'_>) -> Result<Option<Claim>> {
+        let chunk = claim.chunk();
+        if self.array.sharding().is_some() {
+            let index = Need { index: self.fetch.index_memory(), ..Need::default() };
+            worker.require(&index, "the index of a shard")?;
+        } else {
+            self.fetch.read_ahead(chunk);
+        }
+        let located = self.fetch.locate(id, key, &mut worker.scratch.index, worker.counters)?;
+        let Some(place) = located else { return Ok(Some(claim)) };
+        let demand = self.demand(&claim, &place, &mut worker.scratch.pieces)?;
+        let first = Member { claim, place, demand };
+        let gathered = self.gather(&first, worker)?.filter(|gathered| !gathered.is_empty());
+        if self.array.sharding().is_some() {
+            self.fetch.read_ahead(gathered.as_ref().map_or(chunk, |gathered| gathered.last().max(chunk)));
+        }
+        match gathered {
+            Some(gathered) => self.read_together(first, gathered, key, worker).map(|()| None),
+            None => self.read(first, key, worker),
+        }
+    }
+
+    /// How many read chunks one worker takes at once: fewer and fewer, so that all end at about the same time.
+    fn fair_share(&self) -> usize {
+        if self.workers == 1 {
+            return usize::MAX;
+        }
+        let least = self.array.source().request().worth / self.array.decoder().decoded_len().max(1);
+        (self.scatter.unclaimed() / (2 * self.workers)).max(least)
+    }
+
+    /// The most bytes of a stretch of a shard.
+    fn longest_stretch(&self, worker: &Worker<'_>) -> u64 {
+        let most = self.array.source().request().most;
+        let most = worker.reservation.limit().map_or(most, |limit| {
+            let others = Need { encoded: 0, ..self.need(None, &Demand::default()) }.total();
+            // Buffers are rounded up by an eighth or a page.
+            most.min((limit / self.workers).saturating_sub(others).saturating_sub(1 << 12) / 9 * 8)
+        });
+        most as u64
+    }
+
+    /// Claims neighbours of `first` that are worth fetching with it: those that are fetched together, with `first`, and
+    /// those that turned out to be better fetched alone.
+    fn gather(&self, first: &Member, worker: &mut Worker<'_>) -> Result<Option<Gathered<'_>>> {
+        let Place::Shard { shard, start, len } = &first.place else { return Ok(None) };
+        let chunks = self.fair_share();
+        let together = self.fetch.fetches_all(&first.place, &first.demand);
+        // What is too long is refused alone.
+        if chunks < 2 || !together || self.fetch.check_len(&first.place).is_err() {
+            return Ok(None);
+        }
+        let (chunk, bytes) = (first.claim.chunk(), *start..*start + *len);
+        let part = self.scatter.part();
+        let stretch = Stretch::new(shard, part, chunk, bytes, self.longest_stretch(worker));
+        let Some(stretch) = stretch else { return Ok(None) };
+        let mut gathered = Gathered { stretch, members: Vec::new(), alone: Vec::new() };
+        for after in [true, false] {
+            while gathered.members.len() + 1 < chunks
+                && let Some(neighbour) = gathered.stretch.neighbour(after)
+                && let place = gathered.stretch.place(&neighbour)
+                && self.fetch.check_len(&place).is_ok()
+                && let Some(claim) = self.scatter.claim_chunk(neighbour.chunk)
+            {
+                self.count_pieces(&claim, worker);
+                // The shard stays open for as long as this worker has it.
+                self.fetch.release(part.groups().chunks()[neighbour.chunk])?;
+                let demand = self.demand(&claim, &place, &mut worker.scratch.pieces)?;
+                let together = self.fetch.fetches_all(&place, &demand);
+                let member = Member { claim, place, demand };
+                if !together {
+                    gathered.alone.push(member);
+                    break;
+                }
+                gathered.stretch.extend(after, &neighbour);
+                gathered.members.push(member);
+            }
+        }
+        Ok(Some(gathered))
+    }
+
+    /// Fetches several read chunks of one shard with one request, decodes and scatters them.
+    fn read_together(
+        &self,
+        first: Member,
+        gathered: Gathered<'_>,
+        key: &StoreKey,
+        worker: &mut Worker<'_>,
+    ) -> Result<()> {
+        let Gathered { stretch, mut members, alone } = gathered;
+        members.push(first);
+        let span = stretch.span();
+        let mut need = Need { encoded: room((span.end - span.start) as usize), ..Need::default() };
+        for member in &members {
+            let Need { decoded, cast, index, .. } = self.need(member.place.known_len(), &member.demand);
+            need = Need {
+                decoded: need.decoded.max(decoded),
+                cast: need.cast.max(cast),
+                index: need.index.max(index),
+                ..need
+            };
+        }
+        worker.require(&need, "neighbouring chunks")?;
+        let WorkerScratch { encoded, direct, cast, pieces, .. } = &mut worker.scratch;
+        let bytes = self.fetch.fetch_span(stretch.shard(), key, span, members.len(), encoded, worker.counters)?;
+        let shared = shared_len(&bytes);
+        // In the order of the plan, which writes the result front to back.
+        members.sort_unstable_by_key(|member| member.claim.chunk());
+        for Member { claim, place, demand } in members {
+            if !(worker.go_on)() {
+                return Ok(());
+            }
+            let at = (place.start() - span.start) as usize;
+            let beyond = || Error::new(ErrorKind::Internal, "a subchunk beyond what was fetched");
+            let bytes = place.known_len().and_then(|len| bytes.as_ref().get(at..)?.get(..len as usize));
+            let buffers = Buffers { direct: &mut *direct, cast: &mut *cast, pieces: &mut *pieces };
+            self.decode(claim, bytes.ok_or_else(beyond)?, &demand, buffers, worker.counters)?;
+        }
+        drop(bytes);
+        worker.hold(shared);
+        for member in alone {
+            self.read(member, key, worker)?;
+        }
+        Ok(())
+    }
+
+    /// What has to be fetched and decoded of the claimed read chunk.
+    fn demand(&self, claim: &Claim, place: &Place, pieces: &mut PieceScratch) -> Result<Demand> {
+        let decoder = self.array.decoder();
+        let (len, granularity) = (decoder.decoded_len(), decoder.granularity());
+        let in_ranges = granularity == Granularity::Stored && len > READ_GAP && place.known_len() == Some(len as u64);
+        if !in_ranges && granularity != Granularity::Blocks && self.cast_to.is_none() {
+            return Ok(Demand::default());
+        }
+        if let Some(run) = self.scatter.only_run(claim, pieces)? {
+            let run = self.uncast(run.source)..self.uncast(run.source + run.len);
+            let wanted = (in_ranges || run != (0..len)).then(|| vec![run]);
+            return Ok(Demand { wanted, in_ranges, one_run: true });
+        }
+        let gap = if in_ranges { READ_GAP } else { 0 };
+        let wanted = self.scatter.wanted(claim, self.after_cast(gap), ranges_limit(len), pieces)?;
+        let mut wanted = wanted.map(std::mem::take);
+        for range in wanted.iter_mut().flatten() {
+            *range = self.uncast(range.start)..self.uncast(range.end);
+        }
+        if in_ranges {
+            wanted = wanted.filter(|wanted| wanted.iter().map(Range::len).sum::<usize>() <= len / 8 * 7);
+        }
+        Ok(Demand { in_ranges: in_ranges && wanted.is_some(), wanted, one_run: false })
+    }
+
+    /// What reading a read chunk takes of memory, at most. `known_len` is its encoded length, if that is known.
+    fn need(&self, known_len: Option<u64>, demand: &Demand) -> Need {
+        let decoder = self.array.decoder();
+        let wanted = demand.wanted_len().unwrap_or(decoder.decoded_len());
+        // A single run goes straight to its place.
+        let cast = if self.cast_to.is_none() || demand.one_run { 0 } else { self.after_cast(wanted) };
+        let (encoded, decoded) = match (demand.in_ranges, known_len) {
+            (true, _) if demand.one_run && self.cast_to.is_none() => (0, 0),
+            (true, _) => (wanted, 0),
+            (false, Some(len)) => (len as usize, decoder.working_len()),
+            (false, None) => (encoded_bound(decoder.decoded_len()), decoder.working_len()),
+        };
+        Need { encoded: room(encoded), decoded: room(decoded), cast: room(cast), index: self.fetch.index_memory() }
+    }
+
+    /// How many bytes `bytes` of the array's elements are after the cast, in whole elements.
+    fn after_cast(&self, bytes: usize) -> usize {
+        self.cast_to.map_or(bytes, |to| (bytes / self.array.element_type().size()).saturating_mul(to.size()))
+    }
+
+    /// How many bytes of the array's elements become `bytes` by the cast.
+    fn uncast(&self, bytes: usize) -> usize {
+        self.cast_to.map_or(bytes, |to| bytes / to.size() * self.array.element_type().size())
     }
 
     /// Does with a read chunk that the store does not hold what the caller asked for.
@@ -130,68 +310,45 @@ impl<'a> ColumnRead<'a> {
     }
 
     /// Fetches, decodes and scatters. Gives the claim back if the store does not hold the read chunk.
-    fn read(
-        &self,
-        claim: Claim,
-        place: &Place,
-        key: &StoreKey,
-        scratch: &mut WorkerScratch,
-        counters: &Counters,
-    ) -> Result<Option<Claim>> {
-        let decoder = self.array.decoder();
-        let len = decoder.decoded_len();
-        let granularity = decoder.granularity();
-        let mut claim = claim;
-        if self.cast_to.is_none()
-            && granularity == Granularity::Stored
-            && len > READ_GAP
-            && place.known_len().is_some_and(|known| known == len as u64)
-        {
-            match self.read_stored(claim, place, key, scratch, counters)? {
-                None => return Ok(None),
-                Some(back) => claim = back,
-            }
+    fn read(&self, member: Member, key: &StoreKey, worker: &mut Worker<'_>) -> Result<Option<Claim>> {
+        worker.require(&self.need(member.place.known_len(), &member.demand), "one chunk")?;
+        if member.demand.in_ranges {
+            self.read_ranges(member, key, worker)?;
+            worker.hold(0);
+            return Ok(None);
         }
-        let WorkerScratch { encoded, direct, pieces, .. } = scratch;
-        let mut wanted = None;
-        if self.cast_to.is_none()
-            && granularity == Granularity::Blocks
-            && !self.scatter.is_one_run_of(&claim, len, pieces)?
-        {
-            wanted = self.scatter.wanted(&claim, 0, ranges_limit(len), pieces)?.map(std::mem::take);
-        }
-        let fetched = self.fetch.fetch(place, key, wanted.as_deref(), encoded, counters)?;
+        let Member { claim, place, demand } = member;
+        let WorkerScratch { encoded, direct, cast, pieces, .. } = &mut worker.scratch;
+        let fetched = self.fetch.fetch(&place, key, demand.wanted.as_deref(), encoded, worker.counters)?;
         let Fetched::Encoded(encoded) = fetched else { return Ok(Some(claim)) };
-        self.decode(claim, encoded.as_ref(), wanted.as_deref(), direct, pieces, counters)?;
+        let shared = shared_len(&encoded);
+        self.decode(claim, encoded.as_ref(), &demand, Buffers { direct, cast, pieces }, worker.counters)?;
+        drop(encoded);
+        worker.hold(shared);
         Ok(None)
     }
 
-    /// The second stage: decodes what was fetched, at least the bytes in `wanted`, and scatters it.
+    /// The second stage: decodes what was fetched, at least what is demanded of it, and scatters it.
     fn decode(
         &self,
         claim: Claim,
         encoded: &[u8],
-        wanted: Option<&[Range<usize>]>,
-        scratch: &mut DirectScratch,
-        pieces: &mut PieceScratch,
+        demand: &Demand,
+        buffers: Buffers<'_>,
         counters: &Counters,
     ) -> Result<()> {
         let decoder = self.array.decoder();
         let len = decoder.decoded_len();
-        if let Some(to) = self.cast_to {
-            let out = decoder.decode(encoded, None, scratch)?;
+        let Buffers { direct, cast, pieces } = buffers;
+        if self.cast_to.is_some() {
+            let out = decoder.decode(encoded, demand.wanted.as_deref(), direct)?;
             counters.decoded(out.decompressed);
-            let from = self.array.element_type();
-            let mut values = reserve_chunk(len / from.size() * to.size())?;
-            values.resize(len / from.size() * to.size(), 0);
-            cast(from, to, &out.bytes, &mut values);
-            let whole = [Extent { source: 0..values.len(), at: 0 }];
-            return self.scatter.copy(claim, &values, &whole, 0, pieces);
+            return self.copy(claim, &out.bytes, &out.extents, demand, cast, pieces);
         }
         let whole = |run: &Range<usize>| *run == (0..len);
         let left = self.scatter.write_run(claim, pieces, whole, |_, target| {
             counters.decoded(len);
-            decoder.decode_into(encoded, target, scratch)
+            decoder.decode_into(encoded, target, direct)
         })?;
         let Some(claim) = left else { return Ok(()) };
         let prefix;
@@ -202,53 +359,86 @@ impl<'a> ColumnRead<'a> {
                 prefix = self.scatter.wanted_end(&claim, limit, pieces)?.map(|end| 0..end);
                 prefix.as_ref().map(std::slice::from_ref)
             }
-            _ => wanted,
+            _ => demand.wanted.as_deref(),
         };
-        let out = decoder.decode(encoded, wanted, scratch)?;
+        let out = decoder.decode(encoded, wanted, direct)?;
         counters.decoded(out.decompressed);
-        self.scatter.copy(claim, &out.bytes, &out.extents, 0, pieces)
+        self.copy(claim, &out.bytes, &out.extents, demand, cast, pieces)
     }
 
-    /// Reads only the wanted bytes of a read chunk that is stored as it is. Gives the claim back if that does not pay.
-    fn read_stored(
-        &self,
-        claim: Claim,
-        place: &Place,
-        key: &StoreKey,
-        scratch: &mut WorkerScratch,
-        counters: &Counters,
-    ) -> Result<Option<Claim>> {
+    /// Reads only the wanted bytes of a read chunk that is stored as it is.
+    fn read_ranges(&self, member: Member, key: &StoreKey, worker: &mut Worker<'_>) -> Result<()> {
+        let Member { claim, place, demand } = member;
         let decoder = self.array.decoder();
-        let WorkerScratch { encoded, pieces, .. } = scratch;
-        let done = |bytes: usize| {
-            counters.fetched(bytes);
-            counters.decoded(bytes);
-        };
-        let left = self.scatter.write_run(
-            claim,
-            pieces,
-            |_| true,
-            |run, target| {
-                done(run.len());
-                self.fetch.fetch_stored(place, key, &[run], target)?;
+        let WorkerScratch { encoded, cast, pieces, .. } = &mut worker.scratch;
+        let wanted = demand.wanted.as_deref().unwrap_or_default();
+        let bytes = wanted.iter().map(Range::len).sum();
+        worker.counters.fetched(bytes);
+        worker.counters.decoded(bytes);
+        if demand.one_run && self.cast_to.is_none() {
+            return self.write_run(claim, pieces, |_, target| {
+                self.fetch.fetch_stored(&place, key, wanted, target)?;
                 decoder.to_native(target);
                 Ok(())
-            },
-        )?;
-        let Some(claim) = left else { return Ok(None) };
-
-        let limit = ranges_limit(decoder.decoded_len());
-        let Some(wanted) = self.scatter.wanted(&claim, READ_GAP, limit, pieces)? else { return Ok(Some(claim)) };
-        let bytes: usize = wanted.iter().map(Range::len).sum();
-        if bytes > decoder.decoded_len() / 8 * 7 {
-            return Ok(Some(claim));
+            });
         }
         let buffer = encoded.grow(bytes)?;
-        let extents = self.fetch.fetch_stored(place, key, wanted, buffer)?;
+        let extents = self.fetch.fetch_stored(&place, key, wanted, buffer)?;
         decoder.to_native(buffer);
-        done(bytes);
-        self.scatter.copy(claim, buffer, &extents, READ_GAP, pieces)?;
-        Ok(None)
+        self.copy(claim, buffer, &extents, &demand, cast, pieces)
+    }
+
+    /// Copies the pieces of the claimed read chunk from its bytes, which are in native byte order, and casts them where
+    /// the result is of another type.
+    fn copy(
+        &self,
+        claim: Claim,
+        bytes: &[u8],
+        extents: &[Extent],
+        demand: &Demand,
+        buffer: &mut Scratch,
+        pieces: &mut PieceScratch,
+    ) -> Result<()> {
+        let gap = if demand.in_ranges { READ_GAP } else { 0 };
+        let Some(to) = self.cast_to else { return self.scatter.copy(claim, bytes, extents, gap, pieces) };
+        let from = self.array.element_type();
+        let source = |range: Range<usize>| {
+            locate(extents, range.start, range.len())
+                .and_then(|at| bytes.get(at..at + range.len()))
+                .ok_or_else(|| Error::new(ErrorKind::Internal, "a piece reaches beyond its buffer"))
+        };
+        if demand.one_run {
+            return self.write_run(claim, pieces, |run, target| {
+                cast(from, to, source(self.uncast(run.start)..self.uncast(run.end))?, target);
+                Ok(())
+            });
+        }
+        let whole = 0..self.array.decoder().decoded_len();
+        let wanted = demand.wanted.as_deref().unwrap_or(std::slice::from_ref(&whole));
+        let mut rest = buffer.grow(self.after_cast(wanted.iter().map(Range::len).sum()))?;
+        let mut cast_extents = Vec::with_capacity(wanted.len());
+        let mut at = 0;
+        for range in wanted {
+            let (target, left) = rest.split_at_mut(self.after_cast(range.len()));
+            cast(from, to, source(range.clone())?, target);
+            cast_extents.push(Extent { source: self.after_cast(range.start)..self.after_cast(range.end), at });
+            at += target.len();
+            rest = left;
+        }
+        self.scatter.copy(claim, buffer.front(at), &cast_extents, self.after_cast(gap), pieces)
+    }
+
+    /// Has `write` fill the only piece of the claimed read chunk, which is one run.
+    fn write_run(
+        &self,
+        claim: Claim,
+        pieces: &mut PieceScratch,
+        write: impl FnOnce(Range<usize>, &mut [u8]) -> Result<()>,
+    ) -> Result<()> {
+        match self.scatter.write_run(claim, pieces, |_| true, write)? {
+            None => Ok(()),
+            Some(_) => Err(Error::new(ErrorKind::Internal, "a piece is not the run that it was")),
+        }
     }
 
     /// Gives back the scatter, and the number of read chunks that the store does not hold.
@@ -264,6 +454,11 @@ impl<'a> ColumnRead<'a> {
         }
         Ok((self.scatter, missing))
     }
+}
+
+/// No compressor makes more of `len` bytes that it cannot compress.
+fn encoded_bound(len: usize) -> usize {
+    len.saturating_add(len / 128).saturating_add(1 << 10)
 }
 
 /// The bytes of an array's fill value as an element of another type.

@@ -9,12 +9,13 @@ use arrow_buffer::{NullBuffer, OffsetBuffer};
 use rayon::ThreadPool;
 
 use super::budget::Budget;
-use super::column::{ColumnRead, WorkerScratch, fill_value};
+use super::column::{ColumnRead, fill_value};
 use super::padding::pad;
 use super::scatter::{finish, scatters};
 use super::stats::Counters;
 use super::times::convert_times;
 use super::validity::Validity;
+use super::worker::{Worker, WorkerScratch};
 use super::{ReadOptions, ReadStats, pool};
 use crate::arrow::ElementType;
 use crate::chunk::Array;
@@ -79,6 +80,8 @@ pub(crate) fn execute(columns: &[Column<'_>], options: &ReadOptions, stats: &mut
         outputs.push(output);
         validities.push(validity);
     }
+    let chunks: usize = columns.iter().map(|column| column.plan.read_chunks()).sum();
+    let workers = if chunks <= 1 { 1 } else { pool.current_num_threads() };
     let mut reads = Vec::new();
     let mut last_of_column = Vec::with_capacity(columns.len());
     for ((column, output), validity) in columns.iter().zip(&mut outputs).zip(&validities) {
@@ -88,7 +91,7 @@ pub(crate) fn execute(columns: &[Column<'_>], options: &ReadOptions, stats: &mut
         let tiling = Tiling::check(column.plan)?;
         let scatters = scatters(tiling, output.as_mut_slice(), zeroed, column.element.size(), &strides)?;
         for (&array, scatter) in column.arrays.iter().zip(scatters) {
-            reads.push(ColumnRead::new(array, column.element, scatter, options.missing_chunks, validity));
+            reads.push(ColumnRead::new(array, column.element, scatter, options.missing_chunks, validity, workers));
         }
         last_of_column.push(reads.len());
     }
@@ -96,34 +99,39 @@ pub(crate) fn execute(columns: &[Column<'_>], options: &ReadOptions, stats: &mut
     let counters = Counters::default();
     let failure = Failure::default();
     let budget = Budget::new(options.memory_limit());
-    let chunks: usize = columns.iter().map(|column| column.plan.read_chunks()).sum();
+    let go_on = || {
+        if !failure.is_set()
+            && let Err(cancelled) = options.cancel().check()
+        {
+            failure.set(cancelled);
+        }
+        !failure.is_set()
+    };
     let work = || {
         // Buffers that an earlier read left behind are not part of this read's limit.
         let mut scratch = SCRATCH.take();
         if budget.is_limited() {
             scratch.clear();
         }
-        let mut reservation = budget.reservation();
+        let mut worker = Worker { scratch, reservation: budget.reservation(), counters: &counters, go_on: &go_on };
         for read in &reads {
             if budget.is_limited() {
                 // Buffers that are large for one array need not be so for the next.
-                scratch.clear();
-                reservation.hold(0);
+                worker.scratch.clear();
+                worker.reservation.hold(0);
             }
             while let Some(claim) = read.claim() {
-                if failure.is_set() {
+                if !go_on() {
                     return;
                 }
-                let outcome = options.cancel().check();
-                if let Err(error) = outcome.and_then(|()| read.chunk(claim, &mut scratch, &mut reservation, &counters))
-                {
+                if let Err(error) = read.chunks(claim, &mut worker) {
                     failure.set(error);
                     return;
                 }
             }
         }
-        if scratch.len() <= KEPT_SCRATCH && !budget.is_limited() {
-            SCRATCH.set(scratch);
+        if worker.scratch.len() <= KEPT_SCRATCH && !budget.is_limited() {
+            SCRATCH.set(worker.scratch);
         }
     };
     // One chunk is not worth waking the pool.

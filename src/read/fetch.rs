@@ -9,10 +9,11 @@ use std::time::Instant;
 use zarrs::storage::StoreKey;
 
 use super::ahead::Ahead;
+use super::demand::Demand;
 use super::run::merge;
 use super::shards::{Shard, Shards};
 use super::stats::Counters;
-use crate::chunk::{Array, Decoder, Entry, Extent};
+use crate::chunk::{Array, Decoder, Entry, Extent, Sharding};
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::Scratch;
 use crate::plan::Part;
@@ -109,7 +110,7 @@ impl<'a> Fetch<'a> {
             return Ok(self.array.source().open(key)?.map(Place::Value));
         }
         let grid = self.part.grid();
-        let shard = self.shards.get(self.array, grid.shard(id), key, scratch, counters)?;
+        let shard = self.shards.get(self.array, self.part, grid.shard(id), key, scratch, counters)?;
         let Some(shard) = shard else { return Ok(None) };
         Ok(match shard.index.entry(grid.in_shard(id))? {
             Entry::Missing => None,
@@ -122,13 +123,44 @@ impl<'a> Fetch<'a> {
         if self.array.sharding().is_some() { self.shards.release(self.part.grid().shard(id)) } else { Ok(()) }
     }
 
-    /// Bytes of memory that reading and decoding the read chunk at `place` takes at most, beside the result.
-    pub(super) fn memory(&self, place: &Place) -> usize {
+    /// Whether all encoded bytes of the read chunk at `place` are fetched, in one request, to have what is demanded.
+    pub(super) fn fetches_all(&self, place: &Place, demand: &Demand) -> bool {
+        if demand.in_ranges {
+            // Straight to their place, if there is a file.
+            return !self.array.source().is_local() && demand.wanted_len() == Some(self.array.decoder().decoded_len());
+        }
+        demand.wanted.is_none() || place.known_len().is_none_or(|len| !self.reads_in_part(len))
+    }
+
+    /// Whether so little may be wanted of a read chunk of `len` encoded bytes that they are not all read.
+    fn reads_in_part(&self, len: u64) -> bool {
+        self.array.decoder().reads_in_part() && len > (HEAD + READ_GAP) as u64
+    }
+
+    /// Checks that the read chunk at `place` can have the length that it has.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Decode`] if it is too long.
+    pub(super) fn check_len(&self, place: &Place) -> Result<()> {
         let decoder = self.array.decoder();
-        let index = self.array.sharding().map_or(0, |sharding| sharding.encoded_len() as usize * 2);
-        // What a store hands out is about as long as what it decodes to, or shorter.
-        let encoded = place.known_len().map_or(decoder.decoded_len(), |len| len as usize);
-        encoded.saturating_add(decoder.working_len()).saturating_add(index)
+        match (place.known_len(), decoder.max_encoded_len()) {
+            (Some(known), Some(most)) if known > most => {
+                Err(Error::new(ErrorKind::Decode, format!("the chunk has {known} encoded bytes"))
+                    .expected(format!("at most {most}, because it decodes to {}", decoder.decoded_len()))
+                    .remedy("The chunk is corrupt; write it again."))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Bytes of memory that the index of one shard takes.
+    pub(super) fn index_memory(&self) -> usize {
+        let of = |sharding: &Sharding| {
+            let len = sharding.encoded_len() as usize;
+            // Encoded, decoded, and four bytes for each sixteen to order it.
+            len.saturating_mul(2).saturating_add(len / 4)
+        };
+        self.array.sharding().map_or(0, of)
     }
 
     /// Reads the encoded bytes that decoding the bytes in `wanted` needs; of `None`, all.
@@ -141,10 +173,10 @@ impl<'a> Fetch<'a> {
         counters: &Counters,
     ) -> Result<Fetched<'s>> {
         let decoder = self.array.decoder();
-        check_len(decoder, place)?;
+        self.check_len(place)?;
         let began = Instant::now();
         let (bytes, read) = match (wanted, place.known_len()) {
-            (Some(wanted), Some(len)) if decoder.reads_in_part() && len > (HEAD + READ_GAP) as u64 => {
+            (Some(wanted), Some(len)) if self.reads_in_part(len) => {
                 let buffer = scratch.grow(len as usize)?;
                 let read = read_in_part(decoder, place, key, wanted, buffer)?;
                 (Encoded::Scratch(buffer), read)
@@ -162,6 +194,23 @@ impl<'a> Fetch<'a> {
         self.ahead.observe(read, began.elapsed());
         counters.fetched(read);
         Ok(Fetched::Encoded(bytes))
+    }
+
+    /// Reads the bytes `span` of a shard, which hold `chunks` read chunks.
+    pub(super) fn fetch_span<'s>(
+        &self,
+        shard: &Shard,
+        key: &StoreKey,
+        span: &Range<u64>,
+        chunks: usize,
+        scratch: &'s mut Scratch,
+        counters: &Counters,
+    ) -> Result<Encoded<'s>> {
+        let began = Instant::now();
+        let bytes = shard.value.read_range(key, span.start, span.end - span.start, scratch)?;
+        self.ahead.observe(bytes.as_ref().len(), began.elapsed());
+        counters.fetched_together(chunks, bytes.as_ref().len());
+        Ok(bytes)
     }
 
     /// Reads ranges of a read chunk that is stored as it is, one after the other into `target`.
@@ -214,15 +263,4 @@ fn read_in_part(
         }
     }
     Ok(needed.iter().map(Range::len).sum())
-}
-
-fn check_len(decoder: &Decoder, place: &Place) -> Result<()> {
-    match (place.known_len(), decoder.max_encoded_len()) {
-        (Some(known), Some(most)) if known > most => {
-            Err(Error::new(ErrorKind::Decode, format!("the chunk has {known} encoded bytes"))
-                .expected(format!("at most {most}, because it decodes to {}", decoder.decoded_len()))
-                .remedy("The chunk is corrupt; write it again."))
-        }
-        _ => Ok(()),
-    }
 }

@@ -1,11 +1,14 @@
 //! Carries out plans: fetch, decode, scatter, on many threads.
 //!
 //! * [`execute`]: outputs and workers.
+//! * [`worker`]: what one worker has.
 //! * [`column`]: what is done with one read chunk.
+//! * [`demand`]: what is needed of a read chunk.
 //! * [`fetch`]: the first stage, which asks the store.
 //! * [`budget`]: memory beside the result.
 //! * [`ahead`]: read-ahead on a cold disk.
 //! * [`shards`]: shards that are open, their indices read once.
+//! * [`stretch`]: neighbouring subchunks, fetched together.
 //! * [`run`]: the geometry of copies.
 //! * [`padding`]: elements beyond the array.
 //! * [`validity`]: elements that are null.
@@ -20,6 +23,7 @@ mod ahead;
 mod budget;
 mod column;
 mod copies;
+mod demand;
 pub(crate) mod execute;
 mod fetch;
 mod hops;
@@ -31,8 +35,10 @@ mod run;
 mod scatter;
 mod shards;
 mod stats;
+mod stretch;
 mod times;
 mod validity;
+mod worker;
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -83,9 +89,11 @@ impl ReadOptions {
         self.threads
     }
 
-    /// The most bytes of encoded and decoded chunks that may be held at once beside the result and the plan. Where it
-    /// does not suffice for a chunk per thread, threads wait for each other. `None`, the default, sets no limit: each
-    /// thread holds one encoded and one decoded read chunk.
+    /// The most bytes of encoded and decoded chunks that may be held at once beside the result and the plan: of chunks
+    /// that are stored as they are, those that are read, and of elements that are cast to another type, both. Where it
+    /// does not suffice for a chunk per thread, threads wait for each other; where not for a single one, the read is an
+    /// error that says how much it takes. `None`, the default, sets no limit: each thread holds one encoded and one
+    /// decoded read chunk, or, of a shard, up to 4 MiB of encoded neighbours and one decoded subchunk.
     #[must_use]
     pub fn with_memory_limit(mut self, bytes: Option<usize>) -> Self {
         self.memory_limit = bytes;
@@ -114,7 +122,7 @@ impl ReadOptions {
     }
 
     /// Ends planning or the read with [`ErrorKind::Cancelled`](crate::ErrorKind::Cancelled) soon after `cancel` becomes
-    /// true: each thread finishes the read chunk that it works on.
+    /// true: each thread finishes the request and the read chunk that it works on.
     #[must_use]
     pub fn with_cancel(mut self, cancel: Arc<AtomicBool>) -> Self {
         self.cancel = Cancel::new(cancel);

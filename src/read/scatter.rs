@@ -6,7 +6,7 @@
 
 use std::marker::PhantomData;
 use std::ops::Range;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use super::copies::{copy_bytes, copy_hops, copy_walk};
 use super::hops::{Hops, Touched};
@@ -14,6 +14,7 @@ use super::run::{Lines, Run, Step, for_each_run, locate, merge};
 use super::validity::Validity;
 use crate::chunk::Extent;
 use crate::error::{Error, ErrorKind, Result};
+use crate::memory::reserve;
 use crate::plan::Part;
 use crate::plan::tiling::{ChunkAt, Piece, PieceBuffers, Tiling};
 
@@ -38,6 +39,8 @@ pub(super) struct Scatter<'a> {
     lines: Option<Lines<'a>>,
     id: u64,
     next: AtomicUsize,
+    /// Which read chunks were claimed.
+    claimed: Vec<AtomicBool>,
     copied: AtomicUsize,
     output: PhantomData<&'a mut [u8]>,
 }
@@ -94,21 +97,27 @@ pub(super) fn scatters<'a>(
         return Err(Error::new(ErrorKind::Internal, "the output does not fit the plan"));
     }
     let (target, target_len) = (output.as_mut_ptr(), output.len());
-    let scatter = |(part, &strides): (&'a Part, &&'a [usize])| Scatter {
-        tiling,
-        part,
-        target,
-        target_len,
-        zeroed,
-        item,
-        strides,
-        lines: Lines::new(plan, part, item, strides),
-        id: SCATTERS.fetch_add(1, Ordering::Relaxed),
-        next: AtomicUsize::new(0),
-        copied: AtomicUsize::new(0),
-        output: PhantomData,
+    let scatter = |(part, &strides): (&'a Part, &&'a [usize])| {
+        let chunks = part.groups().chunks().len();
+        let mut claimed = reserve(chunks, "read chunks", "Read fewer selections at a time.")?;
+        claimed.resize_with(chunks, AtomicBool::default);
+        Ok(Scatter {
+            tiling,
+            part,
+            target,
+            target_len,
+            zeroed,
+            item,
+            strides,
+            lines: Lines::new(plan, part, item, strides),
+            id: SCATTERS.fetch_add(1, Ordering::Relaxed),
+            next: AtomicUsize::new(0),
+            claimed,
+            copied: AtomicUsize::new(0),
+            output: PhantomData,
+        })
     };
-    Ok(plan.parts().iter().zip(strides).map(scatter).collect())
+    plan.parts().iter().zip(strides).map(scatter).collect()
 }
 
 /// Checks that all claims were carried out and that together they wrote every byte that lies in an array.
@@ -128,8 +137,27 @@ impl<'a> Scatter<'a> {
 
     /// The next read chunk that nobody has claimed yet, in storage order.
     pub(super) fn claim(&self) -> Option<Claim> {
-        let chunk = self.next.fetch_add(1, Ordering::Relaxed);
-        (chunk < self.part.groups().chunks().len()).then_some(Claim { chunk, scatter: self.id })
+        loop {
+            let chunk = self.next.fetch_add(1, Ordering::Relaxed);
+            if chunk >= self.claimed.len() {
+                return None;
+            }
+            if let Some(claim) = self.claim_chunk(chunk) {
+                return Some(claim);
+            }
+        }
+    }
+
+    /// The read chunk at position `chunk` of the plan, if there is such and nobody has claimed it yet.
+    pub(super) fn claim_chunk(&self, chunk: usize) -> Option<Claim> {
+        let claimed = self.claimed.get(chunk)?;
+        // Of all that swap, one sees `false`.
+        (!claimed.swap(true, Ordering::Relaxed)).then_some(Claim { chunk, scatter: self.id })
+    }
+
+    /// How many read chunks are left for [`claim`](Self::claim), at most.
+    pub(super) fn unclaimed(&self) -> usize {
+        self.claimed.len().saturating_sub(self.next.load(Ordering::Relaxed))
     }
 
     /// Copies the pieces of the claimed read chunk from its decoded bytes.
@@ -341,7 +369,7 @@ impl<'a> Scatter<'a> {
     }
 
     /// The claimed read chunk's only piece, if it is one run of bytes.
-    fn only_run(&self, claim: &Claim, scratch: &mut PieceScratch) -> Result<Option<Run>> {
+    pub(super) fn only_run(&self, claim: &Claim, scratch: &mut PieceScratch) -> Result<Option<Run>> {
         let (&[row], key) = self.chunk(claim)? else { return Ok(None) };
         if !self.tiling.one_piece_each() {
             return Ok(None);
@@ -351,11 +379,6 @@ impl<'a> Scatter<'a> {
         self.piece(row, at, &mut pieces.piece)?;
         let run = Run::of(&pieces.piece, self.item, walk)?;
         Ok((walk.is_empty() && run.len > 0).then_some(run))
-    }
-
-    /// Whether the claimed read chunk's only piece is the run of all its `len` bytes.
-    pub(super) fn is_one_run_of(&self, claim: &Claim, len: usize, scratch: &mut PieceScratch) -> Result<bool> {
-        Ok(self.only_run(claim, scratch)?.is_some_and(|run| run.source == 0 && run.len == len))
     }
 
     /// Has `write` fill the place of the claimed read chunk in the output if its only piece is one run of bytes there

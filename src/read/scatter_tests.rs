@@ -330,9 +330,9 @@ impl Case {
                 }
             }
             How::Run | How::Declined => {
-                let is_all = scatter.is_one_run_of(&claim, len, scratch)?;
+                let only = scatter.only_run(&claim, scratch)?.map(|run| run.source..run.source + run.len);
                 let accept = |run: &Range<usize>| {
-                    assert_eq!(*run == (0..len), is_all);
+                    assert_eq!(Some(run), only.as_ref());
                     self.how(source, key) == How::Run
                 };
                 let left = scatter.write_run(claim, scratch, accept, |run, target| {
@@ -786,10 +786,17 @@ fn each_claim_is_given_out_once() {
     let scatters = case.scatters(&plan, &mut output, &strides).unwrap();
     let claims = std::sync::Mutex::new(Vec::new());
     let work = || {
+        let mut bits = Bits(5);
         while let Some(claim) = scatters[0].claim() {
             claims.lock().unwrap().push(claim.chunk());
+            // Neighbours and others, beyond the last too.
+            for chunk in [claim.chunk(), claim.chunk() + 1, claim.chunk() + 2, bits.below(70) as usize] {
+                claims.lock().unwrap().extend(scatters[0].claim_chunk(chunk).map(|claim| claim.chunk()));
+            }
         }
         assert!(scatters[0].claim().is_none());
+        assert!((0..70).all(|chunk| scatters[0].claim_chunk(chunk).is_none()));
+        assert_eq!(scatters[0].unclaimed(), 0);
     };
     std::thread::scope(|scope| {
         let others: Vec<_> = (0..3).map(|_| scope.spawn(work)).collect();
@@ -822,7 +829,7 @@ fn claims_on_another_output_are_refused() {
             assert_internal(scatter.fill(claim(), &case.fill, &mut scratch, None));
             assert_internal(scatter.wanted(&claim(), 0, 9, &mut scratch).map(|_| ()));
             assert_internal(scatter.wanted_end(&claim(), 9, &mut scratch));
-            assert_internal(scatter.is_one_run_of(&claim(), 9, &mut scratch));
+            assert_internal(scatter.only_run(&claim(), &mut scratch).map(|_| ()));
             let never = |_: Range<usize>, _: &mut [u8]| panic!("a write to another output");
             assert_internal(scatter.write_run(claim(), &mut scratch, |_| true, never));
             // Its own output still takes the claim.

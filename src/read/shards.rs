@@ -1,5 +1,6 @@
 //! The shards of one read: opened and their index read once, closed after the last subchunk.
 
+use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -8,7 +9,7 @@ use zarrs::storage::StoreKey;
 use super::stats::Counters;
 use crate::chunk::{Array, Entry, ShardIndex};
 use crate::error::{Error, ErrorKind, Result};
-use crate::memory::Scratch;
+use crate::memory::{Scratch, reserve};
 use crate::plan::Part;
 use crate::store::Value;
 
@@ -16,6 +17,54 @@ use crate::store::Value;
 pub(super) struct Shard {
     pub(super) value: Value,
     pub(super) index: ShardIndex,
+    /// The plan's read chunks that it stores, by where they start: their positions in the plan, counted from `first`.
+    order: Vec<u32>,
+    first: usize,
+}
+
+impl Shard {
+    /// `chunks` are the positions in the plan of the read chunks that lie in the shard.
+    fn new(value: Value, index: ShardIndex, part: &Part, chunks: Range<usize>) -> Result<Self> {
+        let mut shard = Self { value, index, order: Vec::new(), first: chunks.start };
+        // A single one has no neighbours; more than this many have no room in memory.
+        if chunks.len() > 1 && u32::try_from(chunks.len()).is_ok() {
+            let mut order = reserve(chunks.len(), "read chunks of a shard", "Read fewer selections at a time.")?;
+            order.extend((0..chunks.len() as u32).filter(|&at| shard.bytes(part, at).is_some()));
+            let start = |at: &u32| shard.bytes(part, *at).map(|bytes| bytes.start);
+            if !order.is_sorted_by_key(start) {
+                order.sort_unstable_by_key(|at| (start(at), *at));
+            }
+            shard.order = order;
+        }
+        Ok(shard)
+    }
+
+    /// Where a read chunk lies, by its position counted from `first`. `None` if that is nowhere.
+    fn bytes(&self, part: &Part, at: u32) -> Option<Range<u64>> {
+        let id = part.groups().chunks()[self.first + at as usize];
+        match self.index.entry(part.grid().in_shard(id)) {
+            Ok(Entry::Bytes { start, len }) => Some(start..start + len),
+            _ => None,
+        }
+    }
+
+    /// Number of the plan's read chunks that it stores; 0 if there are fewer than two.
+    pub(super) fn stored(&self) -> usize {
+        self.order.len()
+    }
+
+    /// Which of them, by where they start, is the plan's `chunk`, which starts at `start`.
+    pub(super) fn find(&self, part: &Part, chunk: usize, start: u64) -> Option<usize> {
+        let at = u32::try_from(chunk.checked_sub(self.first)?).ok()?;
+        let key = |at: u32| (self.bytes(part, at).map(|bytes| bytes.start), at);
+        self.order.binary_search_by_key(&(Some(start), at), |&at| key(at)).ok()
+    }
+
+    /// The `nth` of them, by where they start: its position in the plan, and where it lies.
+    pub(super) fn nth(&self, part: &Part, nth: usize) -> Option<(usize, Range<u64>)> {
+        let at = *self.order.get(nth)?;
+        Some((self.first + at as usize, self.bytes(part, at)?))
+    }
 }
 
 /// The shards that a read touches, each opened and its index read when its first subchunk is wanted, and closed after
@@ -27,6 +76,8 @@ pub(super) struct Shards {
 
 struct Slot {
     state: Mutex<State>,
+    /// Positions in the plan of its subchunks.
+    chunks: Range<usize>,
     /// Subchunks that still have to be read.
     left: AtomicUsize,
 }
@@ -43,15 +94,19 @@ impl Shards {
     pub(super) fn new(array: &Array, part: &Part) -> Self {
         let (mut numbers, mut slots) = (Vec::new(), Vec::<Slot>::new());
         if array.sharding().is_some() {
-            for &chunk in part.groups().chunks() {
+            for (at, &chunk) in part.groups().chunks().iter().enumerate() {
                 let number = part.grid().shard(chunk);
                 match slots.last_mut() {
-                    Some(slot) if numbers.last() == Some(&number) => *slot.left.get_mut() += 1,
+                    Some(slot) if numbers.last() == Some(&number) => slot.chunks.end = at + 1,
                     _ => {
                         numbers.push(number);
-                        slots.push(Slot { state: Mutex::new(State::Closed), left: AtomicUsize::new(1) });
+                        let (state, left) = (Mutex::new(State::Closed), AtomicUsize::new(0));
+                        slots.push(Slot { state, chunks: at..at + 1, left });
                     }
                 }
+            }
+            for slot in &mut slots {
+                *slot.left.get_mut() = slot.chunks.len();
             }
         }
         Self { numbers, slots }
@@ -66,12 +121,14 @@ impl Shards {
     pub(super) fn get(
         &self,
         array: &Array,
+        part: &Part,
         number: u64,
         key: &StoreKey,
         scratch: &mut Scratch,
         counters: &Counters,
     ) -> Result<Option<Arc<Shard>>> {
-        let mut state = self.slot(number)?.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let slot = self.slot(number)?;
+        let mut state = slot.state.lock().unwrap_or_else(PoisonError::into_inner);
         match &*state {
             State::Open(shard) => return Ok(Some(shard.clone())),
             State::Absent => return Ok(None),
@@ -81,7 +138,7 @@ impl Shards {
             && let Some(index) = sharding.read(&value, key, scratch)?
         {
             counters.fetched_index(sharding.encoded_len() as usize);
-            let shard = Arc::new(Shard { value, index });
+            let shard = Arc::new(Shard::new(value, index, part, slot.chunks.clone())?);
             *state = State::Open(shard.clone());
             return Ok(Some(shard));
         }

@@ -15,7 +15,7 @@ pub struct ReadStats {
     pub chunks_decoded: usize,
     /// Read chunks that the store does not hold; they read as the fill value.
     pub chunks_missing: usize,
-    /// Encoded bytes fetched, shard indices included.
+    /// Encoded bytes fetched, shard indices and what lay between subchunks that were fetched together included.
     pub bytes_fetched: u64,
     /// Bytes that came out of decoding.
     pub bytes_decoded: u64,
@@ -44,7 +44,12 @@ pub(super) struct Counters {
 impl Counters {
     /// Counts a read chunk of which `bytes` encoded bytes were fetched.
     pub(super) fn fetched(&self, bytes: usize) {
-        self.fetched.fetch_add(1, Ordering::Relaxed);
+        self.fetched_together(1, bytes);
+    }
+
+    /// Counts read chunks of which `bytes` encoded bytes were fetched, what lies between them included.
+    pub(super) fn fetched_together(&self, chunks: usize, bytes: usize) {
+        self.fetched.fetch_add(chunks, Ordering::Relaxed);
         self.bytes_fetched.fetch_add(bytes, Ordering::Relaxed);
     }
 

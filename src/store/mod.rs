@@ -23,6 +23,15 @@ pub enum ZarrFormat {
     V3,
 }
 
+/// What a request to a store costs.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Request {
+    /// The most bytes that are worth reading with one request in the place of several.
+    pub(crate) most: usize,
+    /// Decoding so many bytes takes no longer than a request.
+    pub(crate) worth: usize,
+}
+
 /// A source of encoded bytes by key.
 #[derive(Clone)]
 pub(crate) enum Source {
@@ -68,6 +77,19 @@ impl Source {
                 Ok(opened.map(|(file, len)| Value::Local { file, len }))
             }
             Self::Storage(storage) => Ok(Some(Value::Storage(storage.clone()))),
+        }
+    }
+
+    /// Whether it is a local directory.
+    pub(crate) fn is_local(&self) -> bool {
+        matches!(self, Self::Local(_))
+    }
+
+    /// What a request costs: of a file, a system call; else, it may go round the world.
+    pub(crate) fn request(&self) -> Request {
+        match self {
+            Self::Local(_) => Request { most: 256 << 10, worth: 16 << 10 },
+            Self::Storage(_) => Request { most: 4 << 20, worth: 256 << 10 },
         }
     }
 

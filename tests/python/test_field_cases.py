@@ -111,7 +111,6 @@ def read_calls() -> int:
 
 
 @pytest.mark.skipif(not Path("/proc/self/io").exists(), reason="needs /proc")
-@pytest.mark.xfail(strict=True, reason="each subchunk is read with a request of its own")
 def test_zarr_python_1758_subchunks_that_lie_together(make: Maker) -> None:
     """Ranges of a shard are coalesced."""
     written = make(dtype="uint8", shape=(4096,), chunks=(16,), shards=(4096,), codecs=("zstd",))

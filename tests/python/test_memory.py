@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -86,6 +88,157 @@ def test_the_limit_holds_for_the_process(large: Path) -> None:
         check=True,
     )
     assert int(done.stdout) <= limit + (6 << 20)
+
+
+KINDS: dict[str, dict[str, Any]] = {
+    "zstd": {"chunks": (3_000_001,), "compressors": [ZstdCodec(level=1)]},
+    "blosc": {"chunks": (700_000,), "compressors": [BloscCodec(cname="lz4")]},
+    "gzip": {"chunks": (1_234_567,), "compressors": [GzipCodec(level=1)]},
+    "raw": {"chunks": (2_500_000,), "compressors": None},
+    "small": {"chunks": (10_000,), "compressors": [ZstdCodec(level=1)]},
+    "shards": {"chunks": (400_000,), "shards": (4_000_000,), "compressors": [ZstdCodec()]},
+    "raw shards": {"chunks": (600_000,), "shards": (6_000_000,), "compressors": None},
+}
+
+
+@pytest.fixture(scope="module")
+def kinds(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Arrays of about twelve million bytes, each in chunks of another size."""
+    folder = tmp_path_factory.mktemp("kinds")
+    values = np.random.default_rng(2).integers(0, 16, 12_000_000, dtype="u1")
+    for name, kind in KINDS.items():
+        zarr.create_array(folder / name, data=values, **kind)
+    return {name: folder / name for name in KINDS}
+
+
+SEVERAL = """
+import resource, sys, zarrow
+limit, *paths = sys.argv[1:]
+arrays = [zarrow.open_array(path) for path in paths]
+def read(step, threads, limit):
+    selections = [slice(at, at + 100) for at in range(0, 11_000_000, step)] * len(arrays)
+    sources = [number for number in range(len(arrays)) for _ in range(0, 11_000_000, step)]
+    return zarrow.read_ragged(
+        arrays, selections, sources=sources, threads=threads, memory_limit=limit, return_stats=True
+    )
+small = [zarrow.open_array(path) for path in paths if path.endswith("small")]
+zarrow.read_ragged(small[0], [slice(0, 9)], threads=8)
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+_, stats = read(30_000, 8, int(limit))
+after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+assert stats.chunks_decoded == stats.chunks_fetched > 400
+print((after - before) * 1024, stats.bytes_held)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="ru_maxrss is in KiB on Linux")
+def test_a_limit_holds_for_arrays_of_many_chunk_sizes(kinds: dict[str, Path]) -> None:
+    limit = 7_000_000
+    done = subprocess.run(
+        [sys.executable, "-c", SEVERAL, str(limit), *map(str, kinds.values())],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    grown, held = map(int, done.stdout.split())
+    assert 1_000_000 < held <= limit
+    assert grown <= limit + (6 << 20)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_casts_count(kinds: dict[str, Path], tmp_path: Path, kind: str) -> None:
+    """Bytes become numbers of sixteen bytes: so does what a chunk takes."""
+    limit = 60_000_000
+    wide = zarr.create_array(tmp_path / "wide", data=np.full(9, 2j), chunks=(3,))
+    whole = zarr.open_array(kinds[kind], mode="r")[:]
+    selections = [slice(None, None, -7), slice(5, 3_500_000, 3), slice(1_000, 3_000_000), ...]
+    sources = [0, 0, 0, 1]
+    rows, stats = zarrow.read_ragged(
+        [kinds[kind], wide],
+        selections,
+        sources=sources,
+        promote=True,
+        memory_limit=limit,
+        threads=4,
+        return_stats=True,
+    )
+    assert stats.bytes_held <= limit
+    expected = [whole[::-7], whole[5:3_500_000:3], whole[1_000:3_000_000], np.full(9, 2j)]
+    flat = rows.flatten().flatten().to_numpy().view("c16")
+    np.testing.assert_array_equal(flat, np.concatenate(expected))
+
+
+@pytest.mark.parametrize("dtype", ["u1", ">i4"])
+@pytest.mark.parametrize("shards", [None, (32 << 20,)])
+@pytest.mark.parametrize("promote", [False, True])
+def test_some_bytes_of_a_large_raw_chunk(
+    tmp_path: Path, dtype: str, shards: tuple[int] | None, *, promote: bool
+) -> None:
+    """Only the wanted bytes of a chunk that is stored as it is are read, so only they count."""
+    values = np.arange(32 << 20, dtype="u4").astype(dtype)
+    chunks = (16 << 20,) if shards else (32 << 20,)
+    serializer = zarr.codecs.BytesCodec(endian="big")
+    zarr.create_array(
+        tmp_path / "a",
+        data=values,
+        chunks=chunks,
+        shards=shards,
+        compressors=None,
+        serializer=serializer if dtype != "u1" else "auto",
+    )
+    wide = zarr.create_array(tmp_path / "wide", data=np.full(4, 2.5), chunks=(4,))
+    wanted = [slice(5, 7), slice(9_000_000, 9_000_001), slice(31_000_002, 31_000_000, -1)]
+    arrays: Any = tmp_path / "a"
+    more: dict[str, Any] = {}
+    if promote:
+        arrays, more = [arrays, wide], {"promote": True}
+    for selections in (wanted, wanted[1:2]):
+        if promote:
+            more["sources"] = [0] * len(selections)
+        rows, stats = zarrow.read_ragged(
+            arrays,
+            selections,
+            memory_limit=1 << 20,
+            return_stats=True,
+            **more,
+        )
+        expected = np.concatenate([values[each] for each in selections])
+        np.testing.assert_array_equal(rows.flatten().to_numpy(), expected)
+        assert stats.bytes_fetched < 40_000
+        assert stats.bytes_held < 400_000
+
+
+@pytest.mark.parametrize("promote", [False, True])
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_error_says_how_much_is_needed(
+    kinds: dict[str, Path], tmp_path: Path, kind: str, *, promote: bool
+) -> None:
+    wide = zarr.create_array(tmp_path / "wide", data=np.full(4, 2.5), chunks=(4,))
+    arrays: Any = kinds[kind]
+    more: dict[str, Any] = {}
+    selections = [slice(None, None, 2)]
+    if promote:
+        arrays, more = [arrays, wide], {"sources": [0], "promote": True}
+
+    def needed(limit: int) -> int | None:
+        try:
+            _, stats = zarrow.read_ragged(
+                arrays, selections, memory_limit=limit, threads=4, return_stats=True, **more
+            )
+        except zarrow.AllocationError as error:
+            said = re.search(r"takes (\d+) bytes of memory", str(error))
+            assert said, error
+            assert int(said[1]) > limit
+            return int(said[1])
+        assert stats.bytes_held <= limit
+        return None
+
+    limit, tries = 1, 0
+    while (more_needed := needed(limit)) is not None:
+        limit, tries = more_needed, tries + 1
+        # Chunks have different lengths, and the index of a shard comes before them.
+        assert tries < 40
+    assert limit <= (18 if not promote else 12) * KINDS[kind]["chunks"][0] + 20_000
 
 
 @pytest.mark.parametrize("fill", [0, 7])

@@ -146,6 +146,8 @@ impl Direct {
         match self.compressor {
             // A block before and after its bytes are put in order, and what the library takes, are about as long.
             Some(Compressor::Blosc) => decoded.saturating_mul(2),
+            // The encoded bytes are the decoded ones.
+            None if self.swap == 1 => 0,
             _ => decoded,
         }
     }
