@@ -46,7 +46,7 @@ mod read;
 mod selection;
 mod store;
 
-pub use crate::arrow::{ElementType, Ragged, Time, Unit, read_batch};
+pub use crate::arrow::{ElementType, Member, NarrowFloat, Ragged, StructType, Time, Unit, read_batch};
 pub use crate::chunk::Array;
 pub use crate::error::{Error, ErrorKind, Result};
 pub use crate::plan::Layout;

@@ -41,9 +41,9 @@ impl Plan {
         let same = |arrays: &[Array]| {
             let first = arrays[0].element_type();
             match arrays.iter().find(|array| array.element_type() != first) {
-                None => Ok(first),
+                None => Ok(first.clone()),
                 Some(other) => {
-                    let got = format!("arrays of {} and of {}", first.zarr_name(), other.element_type().zarr_name());
+                    let got = format!("arrays of {} and of {}", first.numpy_name(), other.element_type().numpy_name());
                     Err(Error::new(ErrorKind::Selection, got)
                         .at_array(other.location())
                         .expected("one data type")
@@ -60,7 +60,7 @@ impl Plan {
     /// # Errors
     /// As [`new`](Self::new); [`ErrorKind::Selection`] if that type does not hold all values exactly.
     pub fn promoting(arrays: &[Array], sources: Option<&[u32]>, selections: &Selections) -> Result<Self> {
-        let common = |arrays: &[Array]| common_type(arrays.iter().map(Array::element_type));
+        let common = |arrays: &[Array]| common_type(arrays.iter().map(|array| array.element_type().clone()));
         Self::with_type(arrays, sources, selections, common)
     }
 
@@ -122,15 +122,15 @@ impl Plan {
 
     fn read_after(&self, options: &ReadOptions, plan_time: std::time::Duration) -> Result<Ragged> {
         let stats = ReadStats { rows: self.rows(), plan_time, ..ReadStats::default() };
-        let column = Column { arrays: self.arrays.iter().collect(), plan: &self.work, element: self.element };
+        let column = Column { arrays: self.arrays.iter().collect(), plan: &self.work, element: self.element.clone() };
         let mut read = carry_out(&[column], options, stats)?;
         read.pop().ok_or_else(|| Error::new(ErrorKind::Internal, "no column was read"))
     }
 
     /// Type of the elements of the result.
     #[must_use]
-    pub fn element_type(&self) -> ElementType {
-        self.element
+    pub fn element_type(&self) -> &ElementType {
+        &self.element
     }
 
     /// The arrays, each once.

@@ -13,7 +13,7 @@ use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use pyo3_arrow::PyArray;
-use zarrow::{ElementType, MissingChunks, ReadOptions};
+use zarrow::{MissingChunks, ReadOptions};
 
 use crate::array::Array;
 use crate::error::{exception, to_python};
@@ -143,8 +143,7 @@ pub(crate) fn read_interruptibly(
         }
     };
     let stats = ReadStats { inner: *ragged.stats() };
-    let is_pair = matches!(ragged.element_type(), ElementType::Complex64 | ElementType::Complex128);
-    let depth = ragged.offsets().len() + usize::from(is_pair);
+    let depth = ragged.offsets().len() + ragged.element_type().depth();
     if depth > MAX_DEPTH {
         let message =
             format!("the selections keep {depth} axes; expected at most {MAX_DEPTH}: pyarrow takes no deeper lists");

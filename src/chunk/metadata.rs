@@ -13,11 +13,10 @@ use zarrs::metadata::v3::MetadataV3;
 use zarrs::plugin::{PluginCreateError, ZarrVersion};
 use zarrs::storage::StoreKey;
 
-use super::decode::Decoder;
-use super::logical;
+use super::decode::{Decoder, Stored};
+use super::logical::{self, Logical, Told};
 use super::shard::Sharding;
 use crate::arrow::ElementType;
-use crate::arrow::Time;
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::Scratch;
 use crate::store::{Source, ZarrFormat};
@@ -28,8 +27,10 @@ pub(super) struct Opened {
     pub(super) key: StoreKey,
     /// The document that holds the user attributes, as it is in the store; empty if there is none.
     pub(super) attributes_document: Vec<u8>,
-    /// What 64-bit integers stand for, if they are times.
-    pub(super) time: Option<Time>,
+    /// What the elements are, where zarrs sees others.
+    pub(super) logical: Option<Logical>,
+    /// What the document tells of the elements.
+    pub(super) told: Told,
 }
 
 /// Reads and parses the metadata of the array at node path `path`.
@@ -48,16 +49,17 @@ pub(super) fn open(source: &Source, path: &str, format: Option<ZarrFormat>) -> R
     if format != Some(ZarrFormat::V2) {
         let key = key("zarr.json")?;
         if let Some(document) = source.get(&key, &mut scratch)? {
-            let (metadata, time) = parse_v3(document.as_ref()).map_err(|error| error.at_key(key.as_str()))?;
+            let (metadata, logical, told) = parse_v3(document.as_ref()).map_err(|error| error.at_key(key.as_str()))?;
             let attributes_document = document.as_ref().to_vec();
             let array = create(path, ArrayMetadata::V3(metadata))?;
-            return Ok(Opened { array, key, attributes_document, time });
+            return Ok(Opened { array, key, attributes_document, logical, told });
         }
     }
     if format != Some(ZarrFormat::V3) {
         let key_array = key(".zarray")?;
         if let Some(document) = source.get(&key_array, &mut scratch)? {
-            let (mut metadata, time) = parse_v2(document.as_ref()).map_err(|error| error.at_key(key_array.as_str()))?;
+            let parsed = parse_v2(document.as_ref()).map_err(|error| error.at_key(key_array.as_str()))?;
+            let (mut metadata, logical, told) = parsed;
             drop(document);
             let mut attributes_document = Vec::new();
             let key_attributes = key(".zattrs")?;
@@ -67,7 +69,7 @@ pub(super) fn open(source: &Source, path: &str, format: Option<ZarrFormat>) -> R
                 attributes_document = document.as_ref().to_vec();
             }
             let array = create(path, ArrayMetadata::V2(metadata))?;
-            return Ok(Opened { array, key: key_array, attributes_document, time });
+            return Ok(Opened { array, key: key_array, attributes_document, logical, told });
         }
     }
     let looked_for = match format {
@@ -125,14 +127,11 @@ fn invalid_document() -> Error {
         .remedy("The document is damaged or was written by something else; write it again.")
 }
 
-fn parse_v2(document: &[u8]) -> Result<(ArrayMetadataV2, Option<Time>)> {
+fn parse_v2(document: &[u8]) -> Result<(ArrayMetadataV2, Option<Logical>, Told)> {
     let mut value = parse_object(document)?;
-    let time = logical::take_time_v2(&mut value)?;
+    let told = Told::v2(&value);
+    let logical = logical::take_v2(&mut value)?;
     let dtype = value.get("dtype").cloned().unwrap_or_default();
-    if dtype.is_array() {
-        return Err(Error::new(ErrorKind::Unsupported, format!("structured data type {dtype}"))
-            .expected("a data type without fields"));
-    }
     let complex = dtype.as_str().is_some_and(|dtype| dtype.contains('c'));
     if let Some(fill @ serde_json::Value::Null) = value.get_mut("fill_value").filter(|_| complex) {
         // No fill value reads as zero, which zarrs does for all numbers but these.
@@ -152,7 +151,7 @@ fn parse_v2(document: &[u8]) -> Result<(ArrayMetadataV2, Option<Time>)> {
         // C and F order are the same; without the transpose there is nothing to get wrong.
         metadata.order = ArrayMetadataV2Order::C;
     }
-    Ok((metadata, time))
+    Ok((metadata, logical, told))
 }
 
 /// A fill value such as `1.0` for integers is the integer, as zarr-python has it.
@@ -179,7 +178,7 @@ fn from_value<T: serde::de::DeserializeOwned>(value: serde_json::Value) -> Resul
     serde_json::from_value(value).map_err(|source| invalid_document().source(source))
 }
 
-fn parse_v3(document: &[u8]) -> Result<(ArrayMetadataV3, Option<Time>)> {
+fn parse_v3(document: &[u8]) -> Result<(ArrayMetadataV3, Option<Logical>, Told)> {
     let mut value = parse_object(document)?;
     if value.get("node_type").and_then(serde_json::Value::as_str) == Some("group") {
         return Err(Error::new(ErrorKind::NotFound, "a group")
@@ -200,7 +199,8 @@ fn parse_v3(document: &[u8]) -> Result<(ArrayMetadataV3, Option<Time>)> {
                 .expected("a name, or a name and a configuration")
         })?;
     }
-    let time = logical::take_time_v3(&mut value)?;
+    let told = Told::v3(&value);
+    let logical = logical::take_v3(&mut value)?;
     if value["attributes"].is_null() {
         value["attributes"] = serde_json::json!({});
     }
@@ -219,7 +219,7 @@ fn parse_v3(document: &[u8]) -> Result<(ArrayMetadataV3, Option<Time>)> {
         return Err(Error::new(ErrorKind::Unsupported, format!("the metadata has an extension '{name}'"))
             .expected("only extensions with \"must_understand\": false"));
     }
-    Ok((metadata, time))
+    Ok((metadata, logical, told))
 }
 
 fn create(path: &str, metadata: ArrayMetadata) -> Result<Array<()>> {
@@ -244,7 +244,9 @@ fn create(path: &str, metadata: ArrayMetadata) -> Result<Array<()>> {
     };
     if let Ok(data_type) = data_type {
         // Before anything that depends on it, such as the fill value: its own error is the clearest.
-        ElementType::from_zarrs(&data_type, &declared_data_type(&metadata))?;
+        if !data_type.is_optional() {
+            ElementType::from_zarrs(&data_type, &declared_data_type(&metadata))?;
+        }
     }
     // A plugin that panics on odd metadata must not take the caller down.
     catch_unwind(AssertUnwindSafe(|| Array::new_with_metadata(Arc::new(()), path, metadata)))
@@ -262,8 +264,8 @@ fn complete_codecs(codecs: &mut serde_json::Value, ndim: usize) {
         if codec_name(codec) == Some("bytes") && codec.pointer("/configuration/endian").is_none() {
             *codec = serde_json::json!({"name": "bytes", "configuration": {"endian": "little"}});
         }
-        for inner in ["/configuration/codecs", "/configuration/index_codecs"] {
-            if let Some(inner) = codec.pointer_mut(inner) {
+        for inner in ["codecs", "index_codecs", "mask_codecs", "data_codecs"] {
+            if let Some(inner) = codec.pointer_mut(&format!("/configuration/{inner}")) {
                 complete_codecs(inner, ndim);
             }
         }
@@ -279,8 +281,8 @@ fn codec_name(codec: &serde_json::Value) -> Option<&str> {
 fn check_codec_order(codecs: &serde_json::Value) -> Result<()> {
     let mut stage = 0;
     for codec in codecs.as_array().into_iter().flatten() {
-        for inner in ["/configuration/codecs", "/configuration/index_codecs"] {
-            if let Some(inner) = codec.pointer(inner) {
+        for inner in ["codecs", "index_codecs", "mask_codecs", "data_codecs"] {
+            if let Some(inner) = codec.pointer(&format!("/configuration/{inner}")) {
                 check_codec_order(inner)?;
             }
         }
@@ -336,7 +338,7 @@ pub(super) struct Geometry {
 }
 
 /// Derives the geometry of `array`.
-pub(super) fn geometry(array: &Array<()>, element: ElementType) -> Result<Geometry> {
+pub(super) fn geometry(array: &Array<()>, stored: &Stored) -> Result<Geometry> {
     let invalid = |what: String| Error::new(ErrorKind::Metadata, what);
     let chunk: Vec<NonZeroU64> = array
         .chunk_grid()
@@ -351,11 +353,11 @@ pub(super) fn geometry(array: &Array<()>, element: ElementType) -> Result<Geomet
             ArrayMetadata::V2(_) => None,
             ArrayMetadata::V3(v3) => Some(&v3.codecs[..]),
         };
-        let decoder = Decoder::new(array, codecs, configurations, &chunk, element)?;
+        let decoder = Decoder::new(array, codecs, configurations, &chunk, stored)?;
         let in_shard = vec![NonZeroU64::MIN; chunk.len()];
         return Ok(Geometry { read_chunk: chunk.clone(), chunk, in_shard, sharding: None, decoder });
     };
-    let parts = self::sharding(array, sharding, &chunk, element)?;
+    let parts = self::sharding(array, sharding, &chunk, stored)?;
     Ok(Geometry {
         chunk,
         read_chunk: parts.read_chunk,
@@ -378,7 +380,7 @@ pub(super) fn sharding(
     array: &Array<()>,
     codec: &ShardingCodec,
     chunk: &[NonZeroU64],
-    element: ElementType,
+    stored: &Stored,
 ) -> Result<ShardParts> {
     let invalid = |what: String| Error::new(ErrorKind::Metadata, what);
     let configuration = codec
@@ -407,7 +409,7 @@ pub(super) fn sharding(
     let inner = CodecChain::from_metadata(&configuration.codecs).map_err(plugin)?;
     let index = CodecChain::from_metadata(&configuration.index_codecs).map_err(plugin)?;
     let sharding = Sharding::new(index, configuration.index_location, &in_shard)?;
-    let decoder = Decoder::new(array, Arc::new(inner), Some(&configuration.codecs), &read_chunk, element)?;
+    let decoder = Decoder::new(array, Arc::new(inner), Some(&configuration.codecs), &read_chunk, stored)?;
     Ok(ShardParts { read_chunk, in_shard, sharding, decoder })
 }
 

@@ -2,6 +2,7 @@
 //!
 //! With `store`, the only place that names the types of `zarrs`.
 
+mod cast;
 mod decode;
 mod logical;
 mod metadata;
@@ -14,9 +15,13 @@ use std::sync::Arc;
 
 use zarrs::storage::{ReadableStorage, StoreKey};
 
+use self::cast::Chosen;
+pub(crate) use self::cast::Cast;
+use self::decode::Stored;
+use self::logical::{Logical, Told};
 pub(crate) use self::decode::{Decoder, DirectScratch, Extent, Granularity};
 pub(crate) use self::shard::{Entry, ShardIndex, Sharding};
-use crate::arrow::{ElementType, Ragged, read_columns};
+use crate::arrow::{Description, ElementType, Ragged, read_columns};
 use crate::error::{Error, ErrorKind, Result};
 use crate::plan::Plan;
 use crate::plan::grid::Grid;
@@ -30,6 +35,14 @@ use crate::store::{Source, ZarrFormat, local_directory};
 #[derive(Clone)]
 pub struct Array {
     inner: Arc<Inner>,
+    /// The fields that are read, if not all are.
+    chosen: Option<Arc<Fields>>,
+}
+
+/// Some fields of an array.
+struct Fields {
+    chosen: Chosen,
+    description: Description,
 }
 
 struct Inner {
@@ -39,7 +52,9 @@ struct Inner {
     metadata_key: StoreKey,
     attributes_document: Vec<u8>,
     zarrs: zarrs::array::Array<()>,
-    element: ElementType,
+    stored: Stored,
+    told: Told,
+    description: Description,
     grid: Grid,
     chunk_shape: Vec<u64>,
     shard_shape: Option<Vec<u64>>,
@@ -49,10 +64,16 @@ struct Inner {
 
 impl Inner {
     fn open(source: Source, path: &str, format: Option<ZarrFormat>, location: &str) -> Result<Self> {
-        let metadata::Opened { array: zarrs, key, attributes_document, time } = metadata::open(&source, path, format)?;
-        let stored = ElementType::from_zarrs(zarrs.data_type(), &metadata::declared_data_type(zarrs.metadata()))?;
-        let geometry = metadata::geometry(&zarrs, stored)?;
-        let element = time.map_or(stored, ElementType::Time);
+        let metadata::Opened { array: zarrs, key, attributes_document, logical, told } =
+            metadata::open(&source, path, format)?;
+        let stored = match logical {
+            Some(Logical { element, swap, fill_value }) => Stored { element, swap, fill_value },
+            None => {
+                let declared = metadata::declared_data_type(zarrs.metadata());
+                Stored { element: ElementType::from_zarrs(zarrs.data_type(), &declared)?, swap: None, fill_value: None }
+            }
+        };
+        let geometry = metadata::geometry(&zarrs, &stored)?;
         let grid = Grid::new(zarrs.shape(), &geometry.read_chunk, &geometry.in_shard)?;
         let values = |shape: &[NonZeroU64]| shape.iter().map(|n| n.get()).collect::<Vec<_>>();
         Ok(Self {
@@ -66,7 +87,9 @@ impl Inner {
             metadata_key: key,
             attributes_document,
             zarrs,
-            element,
+            description: told.describe(&stored.element),
+            told,
+            stored,
         })
     }
 }
@@ -106,7 +129,7 @@ impl Array {
 
     fn from_source(source: Source, path: &str, format: Option<ZarrFormat>, location: &str) -> Result<Self> {
         match Inner::open(source, path, format, location) {
-            Ok(inner) => Ok(Self { inner: Arc::new(inner) }),
+            Ok(inner) => Ok(Self { inner: Arc::new(inner), chosen: None }),
             Err(error) => Err(error.at_array(location)),
         }
     }
@@ -119,8 +142,27 @@ impl Array {
 
     /// Type of one element.
     #[must_use]
-    pub fn element_type(&self) -> ElementType {
-        self.inner.element
+    pub fn element_type(&self) -> &ElementType {
+        self.chosen.as_ref().map_or(&self.inner.stored.element, |fields| &fields.chosen.element)
+    }
+
+    /// The same array, of whose structured elements only some fields are read, in this order.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Selection`] if there are no such fields, or one is named twice.
+    pub fn with_fields(&self, names: &[&str]) -> Result<Self> {
+        let chosen = Chosen::new(&self.inner.stored.element, names, self.stored_fill_value())
+            .map_err(|error| error.at_array(self.location()))?;
+        let description = self.inner.told.describe_some(&chosen.element);
+        Ok(Self { inner: self.inner.clone(), chosen: Some(Arc::new(Fields { chosen, description })) })
+    }
+
+    /// The fields that are read, if not all are.
+    #[must_use]
+    pub fn fields(&self) -> Option<Vec<&str>> {
+        self.chosen.as_ref()?;
+        let ElementType::Struct(structure) = self.element_type() else { return None };
+        Some(structure.members().iter().map(crate::arrow::Member::name).collect())
     }
 
     /// Shape of a read chunk, in elements: a subchunk where the array is sharded, else a chunk.
@@ -184,7 +226,7 @@ impl Array {
     pub(crate) fn plan_read(&self, selections: &Selections) -> Result<Plan> {
         selections
             .bind(self.shape())
-            .and_then(|bound| Plan::new(bound, vec![self.inner.grid.clone()], Some(self.inner.element.size())))
+            .and_then(|bound| Plan::new(bound, vec![self.inner.grid.clone()], Some(self.element_type().size())))
             .map_err(|error| error.at_array(self.location()))
     }
 
@@ -200,6 +242,21 @@ impl Array {
 
     pub(crate) fn same_as(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.inner, &other.inner)
+            && (self.chosen.is_none() && other.chosen.is_none() || self.element_type() == other.element_type())
+    }
+
+    /// What makes elements of `element` of those that are decoded; `None` if they are that.
+    pub(crate) fn cast_to(&self, element: &ElementType) -> Option<Cast<'_>> {
+        match &self.chosen {
+            Some(fields) => Some(fields.chosen.cast()),
+            None if self.element_type() == element => None,
+            None => Some(Cast::Numbers { from: self.element_type(), to: element.clone() }),
+        }
+    }
+
+    /// What Zarr's metadata tells of the elements.
+    pub(crate) fn description(&self) -> &Description {
+        self.chosen.as_ref().map_or(&self.inner.description, |fields| &fields.description)
     }
 
     pub(crate) fn grid(&self) -> &Grid {
@@ -227,9 +284,14 @@ impl Array {
         self.inner.zarrs.chunk_key(indices)
     }
 
+    /// The bytes of one element of the fill value, as decoded.
+    fn stored_fill_value(&self) -> &[u8] {
+        self.inner.stored.fill_value.as_deref().unwrap_or_else(|| self.inner.zarrs.fill_value().as_ne_bytes())
+    }
+
     /// The bytes of one element of the fill value, in native byte order.
     pub(crate) fn fill_value(&self) -> &[u8] {
-        self.inner.zarrs.fill_value().as_ne_bytes()
+        self.chosen.as_ref().map_or_else(|| self.stored_fill_value(), |fields| &fields.chosen.fill_value)
     }
 }
 

@@ -12,8 +12,8 @@ use super::fetch::{Fetch, Fetched, Place, READ_GAP};
 use super::scatter::{Claim, PieceScratch, Scatter};
 use super::stats::Counters;
 use super::validity::Validity;
-use crate::arrow::{ElementType, cast};
-use crate::chunk::{Array, DirectScratch, Extent, Granularity};
+use crate::arrow::ElementType;
+use crate::chunk::{Array, Cast, DirectScratch, Extent, Granularity};
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::{Scratch, reserve_chunk};
 
@@ -28,8 +28,8 @@ pub(super) struct ColumnRead<'a> {
     scatter: Scatter<'a>,
     missing_chunks: MissingChunks,
     validity: &'a Validity,
-    /// Type of the result's elements, where it is not the array's.
-    cast_to: Option<ElementType>,
+    /// What makes elements of the result of those that are decoded, where they differ.
+    cast: Option<Cast<'a>>,
     fill_value: Cow<'a, [u8]>,
     fetch: Fetch<'a>,
     missing: AtomicUsize,
@@ -62,15 +62,15 @@ impl<'a> ColumnRead<'a> {
     /// The read of `array` into an output of elements of type `element`, by `scatter`.
     pub(super) fn new(
         array: &'a Array,
-        element: ElementType,
+        element: &ElementType,
         scatter: Scatter<'a>,
         missing_chunks: MissingChunks,
         validity: &'a Validity,
     ) -> Self {
         let fetch = Fetch::new(array, scatter.part());
-        let cast_to = (array.element_type() != element).then_some(element);
+        let cast = array.cast_to(element);
         let fill_value = fill_value(array, element);
-        Self { array, fetch, scatter, missing_chunks, validity, cast_to, fill_value, missing: AtomicUsize::new(0) }
+        Self { array, fetch, scatter, missing_chunks, validity, cast, fill_value, missing: AtomicUsize::new(0) }
     }
 
     /// The next read chunk that nobody has claimed yet.
@@ -112,8 +112,7 @@ impl<'a> ColumnRead<'a> {
 
     /// Bytes of a decoded read chunk after it is cast to another type; 0 if it is not.
     fn cast_len(&self) -> usize {
-        let len = self.array.decoder().decoded_len() / self.array.element_type().size();
-        self.cast_to.map_or(0, |to| len.saturating_mul(to.size()))
+        self.cast.as_ref().map_or(0, |cast| cast.len(self.array.decoder().decoded_len()))
     }
 
     /// Does with a read chunk that the store does not hold what the caller asked for.
@@ -142,7 +141,7 @@ impl<'a> ColumnRead<'a> {
         let len = decoder.decoded_len();
         let granularity = decoder.granularity();
         let mut claim = claim;
-        if self.cast_to.is_none()
+        if self.cast.is_none()
             && granularity == Granularity::Stored
             && len > READ_GAP
             && place.known_len().is_some_and(|known| known == len as u64)
@@ -154,7 +153,7 @@ impl<'a> ColumnRead<'a> {
         }
         let WorkerScratch { encoded, direct, pieces, .. } = scratch;
         let mut wanted = None;
-        if self.cast_to.is_none()
+        if self.cast.is_none()
             && granularity == Granularity::Blocks
             && !self.scatter.is_one_run_of(&claim, len, pieces)?
         {
@@ -178,13 +177,12 @@ impl<'a> ColumnRead<'a> {
     ) -> Result<()> {
         let decoder = self.array.decoder();
         let len = decoder.decoded_len();
-        if let Some(to) = self.cast_to {
+        if let Some(cast) = &self.cast {
             let out = decoder.decode(encoded, None, scratch)?;
             counters.decoded(out.decompressed);
-            let from = self.array.element_type();
-            let mut values = reserve_chunk(len / from.size() * to.size())?;
-            values.resize(len / from.size() * to.size(), 0);
-            cast(from, to, &out.bytes, &mut values);
+            let mut values = reserve_chunk(cast.len(len))?;
+            values.resize(cast.len(len), 0);
+            cast.apply(&out.bytes, &mut values);
             let whole = [Extent { source: 0..values.len(), at: 0 }];
             return self.scatter.copy(claim, &values, &whole, 0, pieces);
         }
@@ -267,11 +265,12 @@ impl<'a> ColumnRead<'a> {
 }
 
 /// The bytes of an array's fill value as an element of another type.
-pub(super) fn fill_value(array: &Array, element: ElementType) -> Cow<'_, [u8]> {
+pub(super) fn fill_value<'a>(array: &'a Array, element: &ElementType) -> Cow<'a, [u8]> {
     if array.element_type() == element {
         return Cow::Borrowed(array.fill_value());
     }
+    let Some(cast) = array.cast_to(element) else { return Cow::Borrowed(array.fill_value()) };
     let mut bytes = vec![0; element.size()];
-    cast(array.element_type(), element, array.fill_value(), &mut bytes);
+    cast.apply(array.fill_value(), &mut bytes);
     Cow::Owned(bytes)
 }

@@ -9,7 +9,6 @@
 //! * [`run`]: the geometry of copies.
 //! * [`padding`]: elements beyond the array.
 //! * [`validity`]: elements that are null.
-//! * [`times`]: counts of time in the units of Arrow.
 //! * [`scatter`]: disjoint writes into one output, in unsafe code.
 //! * [`pool`]: the threads.
 //! * [`stats`]: what a read did.
@@ -27,13 +26,13 @@ mod run;
 mod scatter;
 mod shards;
 mod stats;
-mod times;
 mod validity;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 pub use self::stats::ReadStats;
+pub(crate) use self::validity::Validity;
 
 /// What becomes of read chunks that the store does not hold.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -100,8 +99,9 @@ impl ReadOptions {
         self
     }
 
-    /// The bytes of one element, in native byte order, for elements beyond an array (see
-    /// [`OutOfBounds::Fill`](crate::OutOfBounds::Fill)). `None`, the default, takes the array's fill value.
+    /// The bytes of one element as decoded, in native byte order, for elements beyond an array (see
+    /// [`OutOfBounds::Fill`](crate::OutOfBounds::Fill)). Types that are wider in the result than as decoded take the
+    /// bytes of the result too. `None`, the default, takes the array's fill value.
     #[must_use]
     pub fn with_fill(mut self, fill: Option<&[u8]>) -> Self {
         self.fill = fill.map(Into::into);

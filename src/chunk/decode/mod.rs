@@ -3,6 +3,7 @@
 //! * [`direct`]: the chains that make up nearly all data, decompressed straight into their place.
 //! * [`chain`]: everything else, codec by codec.
 //! * [`bounded`]: streams whose length is not known.
+//! * [`swap`]: native byte order.
 //! * [`shards`]: shards that have to be decoded whole.
 //! * [`blosc`]: the C library's interface.
 //! * [`blosc_blocks`]: parts of a blosc buffer.
@@ -13,6 +14,7 @@ mod bounded;
 mod chain;
 mod direct;
 mod shards;
+mod swap;
 
 use std::borrow::Cow;
 use std::num::NonZeroU64;
@@ -26,8 +28,9 @@ use zarrs::metadata::v3::MetadataV3;
 use self::chain::Chain;
 use self::direct::Direct;
 pub(crate) use self::direct::DirectScratch;
-use crate::arrow::ElementType;
+pub(crate) use self::swap::{Stored, Swap, Swapped};
 use crate::error::{Error, ErrorKind, Result};
+use crate::memory::reserve_chunk;
 
 /// Decodes the read chunks of one array into elements in native byte order.
 pub(crate) struct Decoder {
@@ -41,6 +44,8 @@ pub(crate) struct Decoder {
 enum Path {
     Direct(Direct),
     Chain(Box<Chain>),
+    /// Elements of no bytes: there is nothing to decode.
+    Empty,
 }
 
 /// Bytes of a read chunk and where they stand among decoded bytes.
@@ -89,7 +94,7 @@ impl Decoder {
         codecs: Arc<CodecChain>,
         configurations: Option<&[MetadataV3]>,
         shape: &[NonZeroU64],
-        element: ElementType,
+        stored: &Stored,
     ) -> Result<Self> {
         let too_large = || {
             Error::new(ErrorKind::Unsupported, format!("read chunks of shape {shape:?}"))
@@ -97,11 +102,11 @@ impl Decoder {
         };
         let decoded_len = shape
             .iter()
-            .try_fold(element.size() as u64, |bytes, len| bytes.checked_mul(len.get()))
+            .try_fold(stored.element.size() as u64, |bytes, len| bytes.checked_mul(len.get()))
             .filter(|&bytes| isize::try_from(bytes).is_ok())
             .ok_or_else(too_large)? as usize;
         check_chain(&codecs, shape)?;
-        let direct = Direct::new(&codecs, configurations, decoded_len, element);
+        let direct = Direct::new(&codecs, configurations, decoded_len, stored);
         let order = direct.as_ref().and_then(|(_, order)| order.clone()).unwrap_or_else(|| (0..shape.len()).collect());
         let mut strides = vec![0; shape.len()];
         let mut stride = 1;
@@ -110,8 +115,9 @@ impl Decoder {
             stride *= shape[axis].get() as usize;
         }
         let path = match direct {
+            _ if stored.element.width() == 0 => Path::Empty,
             Some((direct, _)) => Path::Direct(direct),
-            None => Path::Chain(Box::new(Chain::new(array, codecs, shape, element, decoded_len)?)),
+            None => Path::Chain(Box::new(Chain::new(array, codecs, shape, stored, decoded_len)?)),
         };
         Ok(Self { path, decoded_len, strides })
     }
@@ -131,7 +137,7 @@ impl Decoder {
         match &self.path {
             // No compressor makes so much more of what it cannot compress.
             Path::Direct(_) => Some((self.decoded_len as u64).saturating_mul(2).saturating_add(1 << 20)),
-            Path::Chain(_) => None,
+            Path::Chain(_) | Path::Empty => None,
         }
     }
 
@@ -141,6 +147,7 @@ impl Decoder {
             Path::Direct(direct) => direct.working_len(),
             // Each codec has its input and its output.
             Path::Chain(_) => self.decoded_len.saturating_mul(2),
+            Path::Empty => self.decoded_len,
         }
     }
 
@@ -153,7 +160,7 @@ impl Decoder {
     pub(crate) fn granularity(&self) -> Granularity {
         match &self.path {
             Path::Direct(direct) => direct.granularity(),
-            Path::Chain(_) => Granularity::Whole,
+            Path::Chain(_) | Path::Empty => Granularity::Whole,
         }
     }
 
@@ -162,7 +169,7 @@ impl Decoder {
     pub(crate) fn encoded_ranges(&self, head: &[u8], len: usize, wanted: &[Range<usize>]) -> Option<Vec<Range<usize>>> {
         match &self.path {
             Path::Direct(direct) => direct.encoded_ranges(head, len, wanted),
-            Path::Chain(_) => None,
+            Path::Chain(_) | Path::Empty => None,
         }
     }
 
@@ -187,6 +194,11 @@ impl Decoder {
         match &self.path {
             Path::Direct(direct) => direct.decode(encoded, wanted, scratch),
             Path::Chain(chain) => chain.decode(encoded).map(Decoded::whole),
+            Path::Empty => {
+                let mut zeros = reserve_chunk(self.decoded_len)?;
+                zeros.resize(self.decoded_len, 0);
+                Ok(Decoded::whole(Cow::Owned(zeros)))
+            }
         }
     }
 
@@ -200,6 +212,10 @@ impl Decoder {
             Path::Chain(chain) => {
                 let decoded = chain.decode(encoded)?;
                 target.copy_from_slice(&decoded);
+                Ok(())
+            }
+            Path::Empty => {
+                target.fill(0);
                 Ok(())
             }
         }
