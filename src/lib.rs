@@ -47,7 +47,7 @@ mod selection;
 mod store;
 
 pub use crate::arrow::{ElementType, Member, NarrowFloat, Ragged, StructType, Time, Unit, read_batch};
-pub use crate::chunk::Array;
+pub use crate::chunk::{Array, ForeignCodecs, ForeignDecoder, ForeignError, OpenOptions};
 pub use crate::error::{Error, ErrorKind, Result};
 pub use crate::plan::Layout;
 pub use crate::planned::{Plan, read_ragged};

@@ -3,37 +3,44 @@
 use std::borrow::Cow;
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyTuple};
-use zarrow::{ElementType, ZarrFormat};
+use zarrow::{ElementType, OpenOptions, ZarrFormat};
 
 use crate::error::to_python;
+use crate::foreign::ForeignCodecs;
 
 /// A Zarr array that is open for reading. Made by `zarrow.open_array`; may be used from many threads.
 #[pyclass(module = "zarrow", frozen)]
 pub(crate) struct Array {
     pub(crate) inner: zarrow::Array,
+    /// What decodes chunks with codecs that zarrow does not have.
+    foreign: Option<Py<PyAny>>,
 }
 
 /// Opens the array in the directory `root`; `zarr_format` is 2, 3 or None for either. Of its elements, `fields` are
-/// read, or all.
+/// read, or all. `foreign` makes decoders for codecs that zarrow does not have.
 #[pyfunction]
-#[pyo3(signature = (root, zarr_format, fields = None))]
+#[pyo3(signature = (root, zarr_format, fields = None, foreign = None))]
 pub(crate) fn _open_local(
     py: Python<'_>,
     root: PathBuf,
     zarr_format: Option<u8>,
     fields: Option<Vec<String>>,
+    foreign: Option<Py<PyAny>>,
 ) -> PyResult<Array> {
     let format = zarr_format.map(|format| if format == 2 { ZarrFormat::V2 } else { ZarrFormat::V3 });
+    let codecs = foreign.as_ref().map(|foreign| Arc::new(ForeignCodecs(foreign.clone_ref(py))) as Arc<_>);
+    let options = OpenOptions::from(format).with_foreign_codecs(codecs);
     let open = || {
-        let array = zarrow::Array::open_local(&root, format)?;
+        let array = zarrow::Array::open_local(&root, options)?;
         let Some(fields) = fields else { return Ok(array) };
         array.with_fields(&fields.iter().map(String::as_str).collect::<Vec<_>>())
     };
     py.detach(open)
-        .map(|inner| Array { inner })
+        .map(|inner| Array { inner, foreign })
         .map_err(|error| to_python(py, &error))
 }
 
@@ -72,7 +79,8 @@ impl Array {
     /// The same array, of whose structured elements only some fields are read.
     fn _with_fields(&self, py: Python<'_>, names: Vec<String>) -> PyResult<Self> {
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
-        self.inner.with_fields(&names).map(|inner| Self { inner }).map_err(|error| to_python(py, &error))
+        let inner = self.inner.with_fields(&names).map_err(|error| to_python(py, &error))?;
+        Ok(Self { inner, foreign: self.foreign.as_ref().map(|foreign| foreign.clone_ref(py)) })
     }
 
     /// Shape of a read chunk, in elements: a subchunk where the array is sharded.
@@ -136,7 +144,7 @@ impl Array {
 
     fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyTuple>)> {
         let open = py.import("zarrow._zarrow")?.getattr("_open_local")?;
-        Ok((open, (self.path(), self.zarr_format(), self.fields(py)?).into_pyobject(py)?))
+        Ok((open, (self.path(), self.zarr_format(), self.fields(py)?, &self.foreign).into_pyobject(py)?))
     }
 }
 

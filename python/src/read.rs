@@ -174,6 +174,12 @@ impl ReadStats {
         self.inner.chunks_decoded
     }
 
+    /// Of these, read chunks that zarr-python decoded, because zarrow does not have their codecs.
+    #[getter]
+    fn chunks_foreign(&self) -> usize {
+        self.inner.chunks_foreign
+    }
+
     /// Read chunks that the store does not hold; they read as the fill value.
     #[getter]
     fn chunks_missing(&self) -> usize {
@@ -228,6 +234,7 @@ impl ReadStats {
         dict.set_item("rows", self.rows())?;
         dict.set_item("chunks_fetched", self.chunks_fetched())?;
         dict.set_item("chunks_decoded", self.chunks_decoded())?;
+        dict.set_item("chunks_foreign", self.chunks_foreign())?;
         dict.set_item("chunks_missing", self.chunks_missing())?;
         dict.set_item("bytes_fetched", self.bytes_fetched())?;
         dict.set_item("bytes_decoded", self.bytes_decoded())?;

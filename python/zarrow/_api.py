@@ -18,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from zarrow import _zarrow
+from zarrow._codecs import ForeignCodecs
 from zarrow._items import is_transform, settled
 from zarrow._selections import _column, _type_name
 from zarrow._zarrow import Array, Selections
@@ -36,7 +37,9 @@ _MISSING_CHUNKS = ("fill", "null", "error")
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)(::[A-Za-z][A-Za-z0-9+.-]+)*://")
 
 
-def open_array(store: ArrayLike, *, path: str | None = None) -> Array:
+def open_array(
+    store: ArrayLike, *, path: str | None = None, allow_pickle: bool = False
+) -> Array:
     """Open a Zarr array for any number of reads.
 
     Parameters
@@ -47,12 +50,20 @@ def open_array(store: ArrayLike, *, path: str | None = None) -> Array:
     path
         Where the array lies in the store, such as ``"group/array"``. Only together with a path of a
         store.
+    allow_pickle
+        Whether to read arrays of pickled objects. To unpickle is to run what the file says: only
+        for files that you trust.
 
     Returns
     -------
     Array
         A handle with `shape`, `dtype`, `chunks`, `shards` and `attrs`. It may be used from many
         threads. It sees chunks that are written later, but not a change of the metadata.
+
+    Notes
+    -----
+    Chunks with codecs that zarrow does not have are decoded by zarr-python, if it is installed and
+    has them: still each once, but one at a time, as Python does.
 
     Raises
     ------
@@ -81,8 +92,9 @@ def open_array(store: ArrayLike, *, path: str | None = None) -> Array:
             )
         return store
     if isinstance(store, (str, os.PathLike)):
-        return _zarrow._open_local(_join(_local_path(store), path), None)
-    return _open_zarr_python(store, path)
+        root = _join(_local_path(store), path)
+        return _zarrow._open_local(root, None, None, ForeignCodecs(allow_pickle))
+    return _open_zarr_python(store, path, ForeignCodecs(allow_pickle))
 
 
 @overload
@@ -536,7 +548,7 @@ def _join(root: str, path: str | None) -> str:
     return str(Path(root, *parts))
 
 
-def _open_zarr_python(array: Any, path: str | None) -> Array:
+def _open_zarr_python(array: Any, path: str | None, foreign: ForeignCodecs) -> Array:
     """Open what may be an array of zarr-python, without importing that: who has one has done so."""
     array_class = getattr(sys.modules.get("zarr"), "Array", None)
     if array_class is None or not isinstance(array, array_class):
@@ -549,5 +561,5 @@ def _open_zarr_python(array: Any, path: str | None) -> Array:
             f"path={path!r} was given with a zarr.Array; expected path= only with a path"
         )
     return _zarrow._open_local(
-        _join(os.fspath(array.store.root), array.path), array.metadata.zarr_format
+        _join(os.fspath(array.store.root), array.path), array.metadata.zarr_format, None, foreign
     )

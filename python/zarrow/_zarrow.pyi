@@ -134,6 +134,9 @@ class ReadStats:
     def chunks_decoded(self) -> int:
         """Read chunks that were decoded."""
     @property
+    def chunks_foreign(self) -> int:
+        """Of these, chunks that zarr-python decoded, because zarrow does not have their codecs."""
+    @property
     def chunks_missing(self) -> int:
         """Read chunks that the store does not hold; they read as the fill value."""
     @property
@@ -161,7 +164,10 @@ class ReadStats:
     def __repr__(self) -> str: ...
 
 def _open_local(
-    root: str, zarr_format: int | None, fields: list[str] | None = None
+    root: str,
+    zarr_format: int | None,
+    fields: list[str] | None = None,
+    foreign: Any = None,
 ) -> Array: ...
 def _boxes(*args: Any) -> Selections: ...
 def _lists(*args: Any) -> Selections: ...

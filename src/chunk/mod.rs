@@ -4,6 +4,7 @@
 
 mod cast;
 mod decode;
+mod foreign;
 mod logical;
 mod metadata;
 mod shard;
@@ -18,8 +19,9 @@ use zarrs::storage::{ReadableStorage, StoreKey};
 use self::cast::Chosen;
 pub(crate) use self::cast::Cast;
 use self::decode::Stored;
-use self::logical::{Logical, Told};
+use self::logical::Told;
 pub(crate) use self::decode::{Decoder, DirectScratch, Extent, Granularity};
+pub use self::foreign::{ForeignCodecs, ForeignDecoder, ForeignError};
 pub(crate) use self::shard::{Entry, ShardIndex, Sharding};
 use crate::arrow::{Description, ElementType, Ragged, read_columns};
 use crate::error::{Error, ErrorKind, Result};
@@ -62,18 +64,62 @@ struct Inner {
     decoder: Decoder,
 }
 
+/// How to open an array.
+///
+/// A [`ZarrFormat`], or `None`, converts to the options that ask for no more than that.
+#[derive(Debug, Clone, Default)]
+pub struct OpenOptions {
+    format: Option<ZarrFormat>,
+    foreign_codecs: Option<Arc<dyn ForeignCodecs>>,
+}
+
+impl OpenOptions {
+    /// The format of the metadata. `None`, the default, takes v3 if there is such a document, else v2.
+    #[must_use]
+    pub fn with_format(mut self, format: Option<ZarrFormat>) -> Self {
+        self.format = format;
+        self
+    }
+
+    /// What decodes the chunks of arrays with codecs that this crate does not have. Without it, the default, such
+    /// arrays are refused.
+    #[must_use]
+    pub fn with_foreign_codecs(mut self, codecs: Option<Arc<dyn ForeignCodecs>>) -> Self {
+        self.foreign_codecs = codecs;
+        self
+    }
+}
+
+impl From<Option<ZarrFormat>> for OpenOptions {
+    fn from(format: Option<ZarrFormat>) -> Self {
+        Self::default().with_format(format)
+    }
+}
+
+impl From<ZarrFormat> for OpenOptions {
+    fn from(format: ZarrFormat) -> Self {
+        Some(format).into()
+    }
+}
+
 impl Inner {
-    fn open(source: Source, path: &str, format: Option<ZarrFormat>, location: &str) -> Result<Self> {
-        let metadata::Opened { array: zarrs, key, attributes_document, logical, told } =
-            metadata::open(&source, path, format)?;
-        let stored = match logical {
-            Some(Logical { element, swap, fill_value }) => Stored { element, swap, fill_value },
-            None => {
-                let declared = metadata::declared_data_type(zarrs.metadata());
-                Stored { element: ElementType::from_zarrs(zarrs.data_type(), &declared)?, swap: None, fill_value: None }
-            }
+    fn open(source: Source, path: &str, options: &OpenOptions, location: &str) -> Result<Self> {
+        let metadata::Found { format, key, document, attributes_document } =
+            metadata::find(&source, path, options.format)?;
+        let told = match format {
+            ZarrFormat::V2 => Told::v2(&document),
+            ZarrFormat::V3 => Told::v3(&document),
         };
-        let geometry = metadata::geometry(&zarrs, &stored)?;
+        let opened = match (metadata::interpret(path, document.clone(), format), &options.foreign_codecs) {
+            (Err(lacking), Some(codecs)) if matches!(lacking.kind(), ErrorKind::Unsupported | ErrorKind::Metadata) => {
+                foreign::interpret(path, &document, format, &**codecs, lacking)
+            }
+            (opened, _) => opened,
+        };
+        let metadata::Opened { array: zarrs, stored, geometry } = opened.map_err(|error| match error.kind() {
+            ErrorKind::Metadata => error.at_key(key.as_str()),
+            _ => error,
+        })?;
         let grid = Grid::new(zarrs.shape(), &geometry.read_chunk, &geometry.in_shard)?;
         let values = |shape: &[NonZeroU64]| shape.iter().map(|n| n.get()).collect::<Vec<_>>();
         Ok(Self {
@@ -107,28 +153,29 @@ impl Array {
         Self::open_format(storage, path, None)
     }
 
-    /// [`open`](Self::open), with the format given, for nodes that hold metadata of both.
+    /// [`open`](Self::open) with options, or with just a format, for nodes that hold metadata of both.
     ///
     /// # Errors
     /// As [`open`](Self::open).
-    pub fn open_format(storage: ReadableStorage, path: &str, format: Option<ZarrFormat>) -> Result<Self> {
+    pub fn open_format(storage: ReadableStorage, path: &str, options: impl Into<OpenOptions>) -> Result<Self> {
         let source = Source::Storage(storage);
-        Self::from_source(source, path, format, path)
+        Self::from_source(source, path, &options.into(), path)
     }
 
     /// Opens the array in the local directory `root` (which holds its `zarr.json` or `.zarray`) for direct reads.
     ///
     /// # Errors
     /// As [`open`](Self::open).
-    pub fn open_local(root: impl AsRef<Path>, format: Option<ZarrFormat>) -> Result<Self> {
+    pub fn open_local(root: impl AsRef<Path>, options: impl Into<OpenOptions>) -> Result<Self> {
         let root = root.as_ref();
         // Made absolute, so that the array stays the same when the working directory changes.
         let absolute = std::path::absolute(root).unwrap_or_else(|_| root.to_path_buf());
-        Self::from_source(Source::Local(local_directory(&absolute)), "/", format, &absolute.to_string_lossy())
+        let source = Source::Local(local_directory(&absolute));
+        Self::from_source(source, "/", &options.into(), &absolute.to_string_lossy())
     }
 
-    fn from_source(source: Source, path: &str, format: Option<ZarrFormat>, location: &str) -> Result<Self> {
-        match Inner::open(source, path, format, location) {
+    fn from_source(source: Source, path: &str, options: &OpenOptions, location: &str) -> Result<Self> {
+        match Inner::open(source, path, options, location) {
             Ok(inner) => Ok(Self { inner: Arc::new(inner), chosen: None }),
             Err(error) => Err(error.at_array(location)),
         }

@@ -177,6 +177,9 @@ impl<'a> ColumnRead<'a> {
     ) -> Result<()> {
         let decoder = self.array.decoder();
         let len = decoder.decoded_len();
+        if decoder.is_foreign() {
+            counters.foreign.fetch_add(1, Ordering::Relaxed);
+        }
         if let Some(cast) = &self.cast {
             let out = decoder.decode(encoded, None, scratch)?;
             counters.decoded(out.decompressed);

@@ -29,6 +29,7 @@ use self::chain::Chain;
 use self::direct::Direct;
 pub(crate) use self::direct::DirectScratch;
 pub(crate) use self::swap::{Stored, Swap, Swapped};
+use super::foreign::{Foreign, ForeignDecoder};
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::reserve_chunk;
 
@@ -44,6 +45,8 @@ pub(crate) struct Decoder {
 enum Path {
     Direct(Direct),
     Chain(Box<Chain>),
+    /// By what the caller brings.
+    Foreign(Arc<dyn ForeignDecoder>),
     /// Elements of no bytes: there is nothing to decode.
     Empty,
 }
@@ -122,6 +125,18 @@ impl Decoder {
         Ok(Self { path, decoded_len, strides })
     }
 
+    /// Decodes by `decoder`, which gives read chunks in C order, from now on.
+    pub(super) fn replace(&mut self, decoder: Arc<dyn ForeignDecoder>) {
+        if !matches!(self.path, Path::Empty) {
+            self.path = Path::Foreign(decoder);
+        }
+    }
+
+    /// Whether read chunks are decoded by what the caller brought.
+    pub(crate) fn is_foreign(&self) -> bool {
+        matches!(self.path, Path::Foreign(_))
+    }
+
     /// Length of a decoded read chunk, in bytes.
     pub(crate) fn decoded_len(&self) -> usize {
         self.decoded_len
@@ -137,7 +152,7 @@ impl Decoder {
         match &self.path {
             // No compressor makes so much more of what it cannot compress.
             Path::Direct(_) => Some((self.decoded_len as u64).saturating_mul(2).saturating_add(1 << 20)),
-            Path::Chain(_) | Path::Empty => None,
+            Path::Chain(_) | Path::Foreign(_) | Path::Empty => None,
         }
     }
 
@@ -146,7 +161,7 @@ impl Decoder {
         match &self.path {
             Path::Direct(direct) => direct.working_len(),
             // Each codec has its input and its output.
-            Path::Chain(_) => self.decoded_len.saturating_mul(2),
+            Path::Chain(_) | Path::Foreign(_) => self.decoded_len.saturating_mul(2),
             Path::Empty => self.decoded_len,
         }
     }
@@ -160,7 +175,7 @@ impl Decoder {
     pub(crate) fn granularity(&self) -> Granularity {
         match &self.path {
             Path::Direct(direct) => direct.granularity(),
-            Path::Chain(_) | Path::Empty => Granularity::Whole,
+            Path::Chain(_) | Path::Foreign(_) | Path::Empty => Granularity::Whole,
         }
     }
 
@@ -169,7 +184,7 @@ impl Decoder {
     pub(crate) fn encoded_ranges(&self, head: &[u8], len: usize, wanted: &[Range<usize>]) -> Option<Vec<Range<usize>>> {
         match &self.path {
             Path::Direct(direct) => direct.encoded_ranges(head, len, wanted),
-            Path::Chain(_) | Path::Empty => None,
+            Path::Chain(_) | Path::Foreign(_) | Path::Empty => None,
         }
     }
 
@@ -194,6 +209,12 @@ impl Decoder {
         match &self.path {
             Path::Direct(direct) => direct.decode(encoded, wanted, scratch),
             Path::Chain(chain) => chain.decode(encoded).map(Decoded::whole),
+            Path::Foreign(decoder) => {
+                let mut decoded = reserve_chunk(self.decoded_len)?;
+                decoded.resize(self.decoded_len, 0);
+                foreign(&**decoder, encoded, &mut decoded)?;
+                Ok(Decoded::whole(Cow::Owned(decoded)))
+            }
             Path::Empty => {
                 let mut zeros = reserve_chunk(self.decoded_len)?;
                 zeros.resize(self.decoded_len, 0);
@@ -214,6 +235,7 @@ impl Decoder {
                 target.copy_from_slice(&decoded);
                 Ok(())
             }
+            Path::Foreign(decoder) => foreign(&**decoder, encoded, target),
             Path::Empty => {
                 target.fill(0);
                 Ok(())
@@ -233,6 +255,12 @@ fn check_chain(codecs: &CodecChain, shape: &[NonZeroU64]) -> Result<()> {
     .map_err(|_| misfit())?
     .map_err(|source| misfit().source(source))?;
     Ok(())
+}
+
+fn foreign(decoder: &dyn ForeignDecoder, encoded: &[u8], target: &mut [u8]) -> Result<()> {
+    catch_unwind(AssertUnwindSafe(|| decoder.decode(encoded, target)))
+        .map_err(|_| corrupt())?
+        .map_err(|source| corrupt().source(Foreign(source)))
 }
 
 fn corrupt() -> Error {
