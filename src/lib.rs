@@ -47,8 +47,8 @@ mod read;
 mod selection;
 mod store;
 
-pub use crate::arrow::{ElementType, Ragged, Time, Unit, read_batch};
-pub use crate::chunk::Array;
+pub use crate::arrow::{ElementType, Member, NarrowFloat, Ragged, StructType, Time, Unit, read_batch};
+pub use crate::chunk::{Array, ForeignCodecs, ForeignDecoder, ForeignError, OpenOptions};
 pub use crate::error::{Error, ErrorKind, Result};
 pub use crate::plan::Layout;
 pub use crate::planned::{Plan, PlanOptions, read_ragged};

@@ -92,7 +92,7 @@ impl Plan {
             return Err(Error::new(ErrorKind::Selection, "no arrays").expected("at least one"));
         };
         let element = if options.promote {
-            common_type(distinct.iter().map(Array::element_type))?
+            common_type(distinct.iter().map(|array| array.element_type().clone()))?
         } else {
             only_type(&distinct)?
         };
@@ -133,15 +133,15 @@ impl Plan {
 
     fn read_after(&self, options: &ReadOptions, plan_time: std::time::Duration) -> Result<Ragged> {
         let stats = ReadStats { rows: self.rows(), plan_time, ..ReadStats::default() };
-        let column = Column { arrays: self.arrays.iter().collect(), plan: &self.work, element: self.element };
+        let column = Column { arrays: self.arrays.iter().collect(), plan: &self.work, element: self.element.clone() };
         let mut read = carry_out(&[column], options, stats)?;
         read.pop().ok_or_else(|| Error::new(ErrorKind::Internal, "no column was read"))
     }
 
     /// Type of the elements of the result.
     #[must_use]
-    pub fn element_type(&self) -> ElementType {
-        self.element
+    pub fn element_type(&self) -> &ElementType {
+        &self.element
     }
 
     /// The arrays, each once.
@@ -277,11 +277,11 @@ pub fn read_ragged(
 fn only_type(arrays: &[Array]) -> Result<ElementType> {
     let first = arrays[0].element_type();
     match arrays.iter().find(|array| array.element_type() != first) {
-        None => Ok(first),
+        None => Ok(first.clone()),
         Some(other) => {
             let got = format!("arrays of {} and of {}", first.numpy_name(), other.element_type().numpy_name());
             let error = Error::new(ErrorKind::Selection, got).at_array(other.location()).expected("one data type");
-            Err(match common_type(arrays.iter().map(Array::element_type)) {
+            Err(match common_type(arrays.iter().map(|array| array.element_type().clone())) {
                 Ok(_) => {
                     error.remedy("Promote them to one that holds the values of all, or read them in separate calls.")
                 }

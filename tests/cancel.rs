@@ -15,7 +15,7 @@ use crate::common as lib;
 /// 2^50 elements in chunks of one: nobody can wait for the plan of all of them.
 fn endless() -> Array {
     let store = Arc::new(MemoryStore::new());
-    lib::create(&store, "/a", &[1 << 50], &[1], ElementType::UInt8, &[0], &[json!({"name": "bytes"})]);
+    lib::create(&store, "/a", &[1 << 50], &[1], &ElementType::UInt8, &[0], &[json!({"name": "bytes"})]);
     lib::open(&store, "/a").expect("array")
 }
 

@@ -47,10 +47,10 @@ fn shard(values: &[u16], subchunk: usize, inner: &[Value], order: &[usize], gap:
     let store = Arc::new(MemoryStore::new());
     let len = values.len() as u64;
     let codecs = [lib::sharding_codec(&[subchunk as u64], inner, "end")];
-    lib::create(&store, "/a", &[len], &[len], zarrow::ElementType::UInt16, &[9, 0], &codecs);
+    lib::create(&store, "/a", &[len], &[len], &zarrow::ElementType::UInt16, &[9, 0], &codecs);
     // The same subchunks as chunks of their own, to have them encoded.
     let alone = Arc::new(MemoryStore::new());
-    let array = lib::create(&alone, "/a", &[len], &[subchunk as u64], zarrow::ElementType::UInt16, &[9, 0], inner);
+    let array = lib::create(&alone, "/a", &[len], &[subchunk as u64], &zarrow::ElementType::UInt16, &[9, 0], inner);
     let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_ne_bytes()).collect();
     array.store_array_subset(&ArraySubset::new_with_shape(vec![len]), ArrayBytes::new_flen(bytes)).expect("written");
     let mut encoded = Vec::new();

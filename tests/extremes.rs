@@ -429,7 +429,7 @@ fn missing_chunks_in_padded_rows() {
 fn results_in_memory_that_was_used_before() {
     const ROWS: usize = 600_000;
     let junk = Arc::new(MemoryStore::new());
-    lib::create(&junk, "/a", &[2000], &[2000], ElementType::UInt8, &[0xee], &[json!({"name": "bytes"})]);
+    lib::create(&junk, "/a", &[2000], &[2000], &ElementType::UInt8, &[0xee], &[json!({"name": "bytes"})]);
     let junk = lib::open(&junk, "/a").expect("array");
     let used = |len: usize| {
         let all = Selections::items(vec![[Item::slice(None, len.min(2000) as i64)]; len.div_ceil(2000)]);
@@ -465,7 +465,7 @@ fn results_in_memory_that_was_used_before() {
 /// An array without chunks, of more than 2^31 bytes of 7.
 fn sevens(shape: &[u64], chunk: &[u64]) -> Array {
     let store = Arc::new(MemoryStore::new());
-    lib::create(&store, "/a", shape, chunk, ElementType::UInt8, &[7], &[json!({"name": "bytes"})]);
+    lib::create(&store, "/a", shape, chunk, &ElementType::UInt8, &[7], &[json!({"name": "bytes"})]);
     lib::open(&store, "/a").expect("array")
 }
 

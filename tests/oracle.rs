@@ -25,7 +25,7 @@ fn options(threads: usize) -> ReadOptions {
 }
 
 /// Reads `rows` from the array in `store` and from its copy in a directory, on 1, 2 and 5 threads.
-fn check_everywhere(store: &Arc<MemoryStore>, padded: &Padded, element: ElementType, rows: &Rows) {
+fn check_everywhere(store: &Arc<MemoryStore>, padded: &Padded, element: &ElementType, rows: &Rows) {
     let directory = tempfile::tempdir().expect("directory");
     lib::export(store, PATH, directory.path());
     let expected = naive::gather(padded, &rows.spans, rows.levels);
@@ -66,7 +66,7 @@ proptest! {
         prop_assert_eq!(array.chunk_shape(), &case.read_chunk[..]);
         prop_assert_eq!(array.shard_shape(), case.sharded.then_some(&case.chunk[..]));
         prop_assert_eq!(array.format(), ZarrFormat::V3);
-        check_everywhere(&store, &padded, case.element, &rows);
+        check_everywhere(&store, &padded, &case.element, &rows);
     }
 }
 
@@ -82,7 +82,7 @@ proptest! {
         })
     ) {
         let (store, padded) = case.write();
-        check_everywhere(&store, &padded, case.element, &rows);
+        check_everywhere(&store, &padded, &case.element, &rows);
     }
 }
 
@@ -103,7 +103,7 @@ fn streams_of_several_parts_read_as_one() {
             let bounds = |bound: fn(&naive::Span) -> u64| spans.iter().map(|s| bound(s) as i64).collect::<Vec<_>>();
             let boxes = Selections::boxes(2, bounds(|span| span.0), bounds(|span| span.1)).expect("boxes");
             let ragged = array.read(&boxes, &options(1)).unwrap_or_else(|error| panic!("{codec}: {error}"));
-            naive::check(ragged, ElementType::UInt16, &naive::gather(&padded, &[spans], 2));
+            naive::check(ragged, &ElementType::UInt16, &naive::gather(&padded, &[spans], 2));
         }
     }
 }
@@ -140,14 +140,14 @@ fn compressors() -> [(Value, Value); 5] {
 impl CaseV2 {
     fn write(&self) -> (Arc<MemoryStore>, Padded) {
         let store = Arc::new(MemoryStore::new());
-        let padded = self.contents.padded(self.element, &self.shape, &self.chunk);
+        let padded = self.contents.padded(&self.element, &self.shape, &self.chunk);
         let prefix = PATH.trim_matches('/');
         let compressor = self.compressor.map(|compressor| compressors()[compressor].clone());
         let mut metadata = json!({
             "zarr_format": 2,
             "shape": self.shape,
             "chunks": self.chunk,
-            "dtype": dtype_v2(self.element, self.big_endian),
+            "dtype": dtype_v2(&self.element, self.big_endian),
             "compressor": compressor.as_ref().map(|(v2, _)| v2),
             "fill_value": self.fill,
             "order": if self.fortran { "F" } else { "C" },
@@ -211,7 +211,7 @@ fn compress(bytes: Vec<u8>, codec: &Value) -> Vec<u8> {
         .into_owned()
 }
 
-fn dtype_v2(element: ElementType, big_endian: bool) -> String {
+fn dtype_v2(element: &ElementType, big_endian: bool) -> String {
     let kind = match element {
         ElementType::Bool => "b",
         ElementType::Int8 | ElementType::Int16 | ElementType::Int32 | ElementType::Int64 => "i",
@@ -228,7 +228,7 @@ fn dtype_v2(element: ElementType, big_endian: bool) -> String {
 }
 
 /// A fill value as JSON and as bytes.
-fn fill_v2(element: ElementType) -> BoxedStrategy<(Value, Vec<u8>)> {
+fn fill_v2(element: &ElementType) -> BoxedStrategy<(Value, Vec<u8>)> {
     let float = select(vec![json!(0.0), json!(-1.5), json!(-0.0), json!("NaN"), json!("Infinity"), json!("-Infinity")]);
     let number = |value: &Value| match value {
         Value::Null => 0.0,
@@ -238,26 +238,23 @@ fn fill_v2(element: ElementType) -> BoxedStrategy<(Value, Vec<u8>)> {
         value => value.as_f64().expect("a number"),
     };
     let or_null = |fill: BoxedStrategy<Value>| prop_oneof![1 => Just(Value::Null), 3 => fill];
+    let size = element.size();
     match element {
         ElementType::Bool => or_null(any::<bool>().prop_map(Value::from).boxed())
             .prop_map(|fill| (fill.clone(), vec![u8::from(fill.as_bool().unwrap_or(false))]))
             .boxed(),
         ElementType::Int8 | ElementType::Int16 | ElementType::Int32 | ElementType::Int64 => {
-            let bits = 8 * element.size() as u32;
+            let bits = 8 * size as u32;
             let fill = any::<i64>().prop_map(move |fill| Value::from(fill >> (64 - bits))).boxed();
             or_null(fill)
-                .prop_map(move |fill| {
-                    (fill.clone(), narrow(&fill.as_i64().unwrap_or(0).to_le_bytes()[..element.size()]))
-                })
+                .prop_map(move |fill| (fill.clone(), narrow(&fill.as_i64().unwrap_or(0).to_le_bytes()[..size])))
                 .boxed()
         }
         ElementType::UInt8 | ElementType::UInt16 | ElementType::UInt32 | ElementType::UInt64 => {
-            let bits = 8 * element.size() as u32;
+            let bits = 8 * size as u32;
             let fill = any::<u64>().prop_map(move |fill| Value::from(fill >> (64 - bits))).boxed();
             or_null(fill)
-                .prop_map(move |fill| {
-                    (fill.clone(), narrow(&fill.as_u64().unwrap_or(0).to_le_bytes()[..element.size()]))
-                })
+                .prop_map(move |fill| (fill.clone(), narrow(&fill.as_u64().unwrap_or(0).to_le_bytes()[..size])))
                 .boxed()
         }
         ElementType::Float16 => or_null(float.boxed())
@@ -299,13 +296,14 @@ fn case_v2_and_rows() -> impl Strategy<Value = (CaseV2, Rows)> {
         let axes = prop::collection::vec((0..=longest, 1..=longest + 2), rank);
         let style = (any::<bool>(), any::<bool>(), select(vec![None, Some("."), Some("/")]));
         let compressor = prop::option::of(0..compressors().len());
-        (axes, style, compressor, fill_v2(element), any::<u64>(), any::<bool>(), select(vec![0, 30, 100])).prop_map(
+        (axes, style, compressor, fill_v2(&element), any::<u64>(), any::<bool>(), select(vec![0, 30, 100])).prop_map(
             move |(axes, (big_endian, fortran, separator), compressor, (fill, fill_bytes), seed, small, missing)| {
                 let (shape, mut chunk): (Vec<u64>, Vec<u64>) = axes.into_iter().unzip();
                 while naive::grid(&shape, &chunk).iter().product::<u64>() > 64 {
                     chunk = chunk.iter().map(|chunk| chunk + 1).collect();
                 }
                 let contents = Contents { fill: fill_bytes, seed, small, missing, unit: chunk.clone() };
+                let element = element.clone();
                 CaseV2 { element, shape, chunk, big_endian, fortran, separator, compressor, fill, contents }
             },
         )
@@ -328,6 +326,6 @@ proptest! {
         prop_assert_eq!(array.shard_shape(), None);
         prop_assert_eq!(array.format(), ZarrFormat::V2);
         prop_assert_eq!(&array.attributes()["note"], &json!("by hand"));
-        check_everywhere(&store, &padded, case.element, &rows);
+        check_everywhere(&store, &padded, &case.element, &rows);
     }
 }

@@ -31,7 +31,7 @@ fn write<T: Element>(
     element: ElementType,
     values: &[T],
 ) -> Array {
-    let array = lib::create(store, path, shape, chunk, element, &vec![0; element.size()], codecs);
+    let array = lib::create(store, path, shape, chunk, &element, &vec![0; element.size()], codecs);
     let bytes = T::to_array_bytes(array.data_type(), values).expect("bytes").into_fixed().expect("fixed");
     let whole = array.subset_all();
     array.store_array_subset(&whole, ArrayBytes::new_flen(bytes)).expect("written");
@@ -66,7 +66,7 @@ fn arrays() -> Arrays {
         labels: write(store, "/labels", &shape, &[20, 4], &transposed, ElementType::UInt16, &all),
         mask: write(store, "/mask", &shape, &[1, 30], &[bytes_codec()], ElementType::Bool, &mask),
         waves: {
-            let array = lib::create(store, "/waves", &shape, &[9, 9], ElementType::Complex128, &[0; 16], &plain);
+            let array = lib::create(store, "/waves", &shape, &[9, 9], &ElementType::Complex128, &[0; 16], &plain);
             let bytes: Vec<u8> = waves.iter().flat_map(|part| part.to_ne_bytes()).collect();
             array.store_array_subset(&array.subset_all(), ArrayBytes::new_flen(bytes)).expect("written");
             lib::open(store, "/waves").expect("array")
@@ -217,7 +217,7 @@ fn arrays_that_do_not_fit_each_other() {
     let store = Arc::new(MemoryStore::new());
     let codecs = [bytes_codec()];
     let create = |path: &str, shape: &[u64]| {
-        lib::create(&store, path, shape, &vec![4; shape.len()], ElementType::UInt16, &[0, 0], &codecs);
+        lib::create(&store, path, shape, &vec![4; shape.len()], &ElementType::UInt16, &[0, 0], &codecs);
         lib::open(&store, path).expect("array")
     };
     let shorter = create("/shorter", &[20, 29]);

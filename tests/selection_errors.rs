@@ -14,7 +14,7 @@ use zarrow::{
 
 use crate::common::{self as lib, assert_error};
 
-fn array(shape: &[u64], element: ElementType) -> Array {
+fn array(shape: &[u64], element: &ElementType) -> Array {
     let store = Arc::new(MemoryStore::new());
     let chunk: Vec<u64> = shape.iter().map(|len| (*len).clamp(1, 4)).collect();
     lib::create(&store, "/a", shape, &chunk, element, &vec![0; element.size()], &[lib::bytes_codec()]);
@@ -58,7 +58,7 @@ fn points(coordinates: &[&[i64]]) -> Item {
 
 #[test]
 fn items() {
-    let array = array(&[10, 8, 3], ElementType::UInt16);
+    let array = array(&[10, 8, 3], &ElementType::UInt16);
     for (wrong, words) in [
         // Masks of another length than their axes.
         (vec![mask(9, &[9])], &["mask of shape [9]", "axis 0", "expected shape [10]"][..]),
@@ -163,7 +163,7 @@ fn columns() {
         &["1 rows and validity of 2", "expected"],
     );
 
-    let array = array(&[10, 8], ElementType::UInt16);
+    let array = array(&[10, 8], &ElementType::UInt16);
     let says = |selections: zarrow::Result<Selections>, selection: Option<usize>, words: &[&str]| {
         let error = array.plan(&selections.expect("selections")).expect_err("a wrong selection");
         assert_says(&error, ErrorKind::Selection, selection, words);
@@ -200,10 +200,10 @@ fn columns() {
 
 #[test]
 fn several_arrays() {
-    let a = array(&[10, 8], ElementType::UInt16);
-    let b = array(&[4, 8], ElementType::UInt16);
-    let other_type = array(&[10, 8], ElementType::Float32);
-    let other_rank = array(&[10], ElementType::UInt16);
+    let a = array(&[10, 8], &ElementType::UInt16);
+    let b = array(&[4, 8], &ElementType::UInt16);
+    let other_type = array(&[10, 8], &ElementType::Float32);
+    let other_rank = array(&[10], &ElementType::UInt16);
     let ranges = Selections::ranges(vec![0, 5, 0], vec![4, 7, 1]).expect("ranges");
     let plan = |arrays: &[&Array], sources: Option<&[u32]>| {
         let arrays: Vec<Array> = arrays.iter().map(|&array| array.clone()).collect();
@@ -246,7 +246,7 @@ fn several_arrays() {
 
 #[test]
 fn fills_of_another_size_and_missing_chunks() {
-    let array = array(&[10], ElementType::UInt16);
+    let array = array(&[10], &ElementType::UInt16);
     let ranges = Selections::ranges(vec![0, 8], vec![4, 9]).expect("ranges");
     for fill in [&[][..], &[1], &[1; 3], &[1; 16]] {
         let error = array.read(&ranges, &ReadOptions::default().with_fill(Some(fill))).expect_err("another size");

@@ -70,16 +70,16 @@ fn policies() -> impl Strategy<Value = Policies> {
 }
 
 impl Policies {
-    fn options(&self, element: ElementType, threads: usize) -> ReadOptions {
+    fn options(&self, element: &ElementType, threads: usize) -> ReadOptions {
         ReadOptions::default()
             .with_threads(Some(threads))
             .with_missing_chunks(self.missing_chunks)
             .with_fill(self.fill(element).as_deref())
     }
 
-    fn fill(&self, element: ElementType) -> Option<Vec<u8>> {
+    fn fill(&self, element: &ElementType) -> Option<Vec<u8>> {
         let mut fill = self.fill?[..element.size()].to_vec();
-        if element == ElementType::Bool {
+        if element == &ElementType::Bool {
             fill[0] &= 1;
         }
         Some(fill)
@@ -87,7 +87,7 @@ impl Policies {
 
     /// Bytes and validity of a cell.
     fn element(&self, twin: &Twin, policy: OutOfBounds, stored: &Stored, cell: Option<&[u64]>) -> (Vec<u8>, bool) {
-        let fill = || self.fill(twin.case.element).unwrap_or_else(|| twin.case.contents.fill.clone());
+        let fill = || self.fill(&twin.case.element).unwrap_or_else(|| twin.case.contents.fill.clone());
         match cell {
             None if policy == OutOfBounds::Null => (vec![0; twin.padded.item], false),
             None => (fill(), true),
@@ -104,7 +104,7 @@ type Stored = BTreeMap<Vec<u64>, bool>;
 
 /// Plans and reads on one thread and on four, and compares all there is to compare.
 fn check(twins: &[Twin], twice: bool, call: &Call, policies: &Policies) {
-    let element = twins[0].case.element;
+    let element = &twins[0].case.element;
     let selections = call.selections();
     let mut arrays: Vec<Array> = twins.iter().map(|twin| twin.array.clone()).collect();
     let mut sources: Vec<u32> = call.sources.iter().map(|&source| source as u32).collect();
@@ -281,7 +281,7 @@ proptest! {
 /// Reads the same from files and from memory.
 fn read_from_files(twin: &Twin, call: &Call, policies: &Policies) {
     let in_memory = lib::open(&twin.store, PATH).expect("array");
-    let options = policies.options(twin.case.element, 2);
+    let options = policies.options(&twin.case.element, 2);
     let read = |array: &Array| array.read(&call.selections(), &options);
     match (read(&twin.array), read(&in_memory)) {
         (Ok(files), Ok(memory)) => {

@@ -1,28 +1,45 @@
 //! `zarrow.Array`: a handle on an open array.
 
+use std::borrow::Cow;
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyDict, PyString, PyTuple};
-use zarrow::ZarrFormat;
+use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyTuple};
+use zarrow::{ElementType, OpenOptions, ZarrFormat};
 
 use crate::error::to_python;
+use crate::foreign::ForeignCodecs;
 
 /// A Zarr array that is open for reading. Made by `zarrow.open_array`; may be used from many threads.
 #[pyclass(module = "zarrow", frozen)]
 pub(crate) struct Array {
     pub(crate) inner: zarrow::Array,
+    /// What decodes chunks with codecs that zarrow does not have.
+    foreign: Option<Py<PyAny>>,
 }
 
-/// Opens the array in the directory `root`; `zarr_format` is 2, 3 or None for either.
+/// Opens the array in the directory `root`; `zarr_format` is 2, 3 or None for either. Of its elements, `fields` are
+/// read, or all. `foreign` makes decoders for codecs that zarrow does not have.
 #[pyfunction]
-#[pyo3(signature = (root, zarr_format))]
-pub(crate) fn _open_local(py: Python<'_>, root: PathBuf, zarr_format: Option<u8>) -> PyResult<Array> {
+#[pyo3(signature = (root, zarr_format, fields = None, foreign = None))]
+pub(crate) fn _open_local(
+    py: Python<'_>,
+    root: PathBuf,
+    zarr_format: Option<u8>,
+    fields: Option<Vec<String>>,
+    foreign: Option<Py<PyAny>>,
+) -> PyResult<Array> {
     let format = zarr_format.map(|format| if format == 2 { ZarrFormat::V2 } else { ZarrFormat::V3 });
-    py.detach(|| zarrow::Array::open_local(&root, format))
-        .map(|inner| Array { inner })
-        .map_err(|error| to_python(py, &error))
+    let codecs = foreign.as_ref().map(|foreign| Arc::new(ForeignCodecs(foreign.clone_ref(py))) as Arc<_>);
+    let options = OpenOptions::from(format).with_foreign_codecs(codecs);
+    let open = || {
+        let array = zarrow::Array::open_local(&root, options)?;
+        let Some(fields) = fields else { return Ok(array) };
+        array.with_fields(&fields.iter().map(String::as_str).collect::<Vec<_>>())
+    };
+    py.detach(open).map(|inner| Array { inner, foreign }).map_err(|error| to_python(py, &error))
 }
 
 #[pymethods]
@@ -39,16 +56,29 @@ impl Array {
         self.inner.shape().len()
     }
 
-    /// NumPy data type of one element, in native byte order.
+    /// NumPy data type that holds one element, in native byte order.
     #[getter]
     fn dtype<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        py.import("numpy")?.call_method1("dtype", (self.inner.element_type().numpy_name(),))
+        py.import("numpy")?.call_method1("dtype", (numpy_dtype(py, self.inner.element_type())?,))
     }
 
     /// Zarr v3's name of the data type.
     #[getter]
-    fn zarr_dtype(&self) -> &'static str {
+    fn zarr_dtype(&self) -> Cow<'static, str> {
         self.inner.element_type().zarr_name()
+    }
+
+    /// The fields that are read of a structured data type, or None if all are.
+    #[getter]
+    fn fields<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyTuple>>> {
+        self.inner.fields().map(|names| PyTuple::new(py, names)).transpose()
+    }
+
+    /// The same array, of whose structured elements only some fields are read.
+    fn _with_fields(&self, py: Python<'_>, names: Vec<String>) -> PyResult<Self> {
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        let inner = self.inner.with_fields(&names).map_err(|error| to_python(py, &error))?;
+        Ok(Self { inner, foreign: self.foreign.as_ref().map(|foreign| foreign.clone_ref(py)) })
     }
 
     /// Shape of a read chunk, in elements: a subchunk where the array is sharded.
@@ -110,8 +140,24 @@ impl Array {
         ))
     }
 
-    fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyAny>, (OsString, u8))> {
+    fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyTuple>)> {
         let open = py.import("zarrow._zarrow")?.getattr("_open_local")?;
-        Ok((open, (self.path(), self.zarr_format())))
+        Ok((open, (self.path(), self.zarr_format(), self.fields(py)?, &self.foreign).into_pyobject(py)?))
+    }
+}
+
+/// What `numpy.dtype` makes the type of.
+fn numpy_dtype<'py>(py: Python<'py>, element: &ElementType) -> PyResult<Bound<'py, PyAny>> {
+    match element {
+        ElementType::Struct(structure) => {
+            let fields = PyList::empty(py);
+            for member in structure.members() {
+                let shape = PyTuple::new(py, member.shape())?;
+                fields.append((member.name(), numpy_dtype(py, member.element_type())?, shape))?;
+            }
+            Ok(fields.into_any())
+        }
+        ElementType::Optional(inner) => numpy_dtype(py, inner),
+        _ => Ok(PyString::new(py, &element.numpy_name()).into_any()),
     }
 }

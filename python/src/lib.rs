@@ -4,6 +4,7 @@
 
 mod array;
 mod error;
+mod foreign;
 mod interrupt;
 mod plan;
 mod read;

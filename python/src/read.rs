@@ -6,7 +6,7 @@ use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use pyo3_arrow::PyArray;
-use zarrow::{ElementType, MissingChunks, PlanOptions, ReadOptions};
+use zarrow::{MissingChunks, PlanOptions, ReadOptions};
 
 use crate::array::Array;
 use crate::error::exception;
@@ -100,8 +100,7 @@ pub(crate) fn read_interruptibly(
 ) -> PyResult<(Bound<'_, PyAny>, ReadStats)> {
     let ragged = interruptibly(py, |cancel| read(&options.with_cancel(cancel)))?;
     let stats = ReadStats { inner: *ragged.stats() };
-    let is_pair = matches!(ragged.element_type(), ElementType::Complex64 | ElementType::Complex128);
-    let depth = ragged.offsets().len() + usize::from(is_pair);
+    let depth = ragged.offsets().len() + ragged.element_type().depth();
     if depth > MAX_DEPTH {
         let message =
             format!("the selections keep {depth} axes; expected at most {MAX_DEPTH}: pyarrow takes no deeper lists");
@@ -130,6 +129,12 @@ impl ReadStats {
     #[getter]
     fn chunks_decoded(&self) -> usize {
         self.inner.chunks_decoded
+    }
+
+    /// Of these, read chunks that zarr-python decoded, because zarrow does not have their codecs.
+    #[getter]
+    fn chunks_foreign(&self) -> usize {
+        self.inner.chunks_foreign
     }
 
     /// Read chunks that the store does not hold; they read as the fill value.
@@ -186,6 +191,7 @@ impl ReadStats {
         dict.set_item("rows", self.rows())?;
         dict.set_item("chunks_fetched", self.chunks_fetched())?;
         dict.set_item("chunks_decoded", self.chunks_decoded())?;
+        dict.set_item("chunks_foreign", self.chunks_foreign())?;
         dict.set_item("chunks_missing", self.chunks_missing())?;
         dict.set_item("bytes_fetched", self.bytes_fetched())?;
         dict.set_item("bytes_decoded", self.bytes_decoded())?;

@@ -18,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from zarrow import _zarrow
+from zarrow._codecs import ForeignCodecs
 from zarrow._items import is_transform, settled
 from zarrow._selections import _column, _type_name
 from zarrow._zarrow import Array, Selections
@@ -36,7 +37,9 @@ _MISSING_CHUNKS = ("fill", "null", "error")
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)(::[A-Za-z][A-Za-z0-9+.-]+)*://")
 
 
-def open_array(store: ArrayLike, *, path: str | None = None) -> Array:
+def open_array(
+    store: ArrayLike, *, path: str | None = None, allow_pickle: bool = False
+) -> Array:
     """Open a Zarr array for any number of reads.
 
     Parameters
@@ -47,12 +50,20 @@ def open_array(store: ArrayLike, *, path: str | None = None) -> Array:
     path
         Where the array lies in the store, such as ``"group/array"``. Only together with a path of a
         store.
+    allow_pickle
+        Whether to read arrays of pickled objects. To unpickle is to run what the file says: only
+        for files that you trust.
 
     Returns
     -------
     Array
         A handle with `shape`, `dtype`, `chunks`, `shards` and `attrs`. It may be used from many
         threads. It sees chunks that are written later, but not a change of the metadata.
+
+    Notes
+    -----
+    Chunks with codecs that zarrow does not have are decoded by zarr-python, if it is installed and
+    has them: still each once, but one at a time, as Python does.
 
     Raises
     ------
@@ -81,8 +92,9 @@ def open_array(store: ArrayLike, *, path: str | None = None) -> Array:
             )
         return store
     if isinstance(store, (str, os.PathLike)):
-        return _zarrow._open_local(_join(_local_path(store), path), None)
-    return _open_zarr_python(store, path)
+        root = _join(_local_path(store), path)
+        return _zarrow._open_local(root, None, None, ForeignCodecs(allow_pickle))
+    return _open_zarr_python(store, path, ForeignCodecs(allow_pickle))
 
 
 @overload
@@ -93,6 +105,7 @@ def read_ragged(
     path: str | None = None,
     sources: Integers | None = None,
     promote: bool = False,
+    fields: Sequence[str] | None = None,
     indexing: Indexing = "orthogonal",
     missing_chunks: MissingChunks = "fill",
     fill: Any = None,
@@ -108,6 +121,7 @@ def read_ragged(
     path: str | None = None,
     sources: Integers | None = None,
     promote: bool = False,
+    fields: Sequence[str] | None = None,
     indexing: Indexing = "orthogonal",
     missing_chunks: MissingChunks = "fill",
     fill: Any = None,
@@ -123,6 +137,7 @@ def read_ragged(
     path: str | None = None,
     sources: Integers | None = None,
     promote: bool = False,
+    fields: Sequence[str] | None = None,
     indexing: Indexing = "orthogonal",
     missing_chunks: MissingChunks = "fill",
     fill: Any = None,
@@ -137,6 +152,7 @@ def read_ragged(
     path: str | None = None,
     sources: Integers | None = None,
     promote: bool = False,
+    fields: Sequence[str] | None = None,
     indexing: Indexing = "orthogonal",
     missing_chunks: MissingChunks = "fill",
     fill: Any = None,
@@ -171,6 +187,8 @@ def read_ragged(
     promote
         Whether the data types of several arrays may differ. The result has the type that
         ``numpy.result_type`` gives, provided that it holds all their values exactly.
+    fields
+        The names of the fields to read of a structured data type, in this order. None: all.
     indexing
         What several index arrays in one selection mean. ``"orthogonal"``: each selects along its
         own axis, as Zarr's ``oindex``. ``"pointwise"``: together they are coordinates, as in
@@ -244,7 +262,7 @@ def read_ragged(
     >>> zarrow.read_ragged([z, w], [np.s_[0], np.s_[1], np.s_[1]], sources=[0, 1, 0]).to_pylist()
     [[0, 1, 2, 3], [102, 103], [4, 5, 6, 7]]
     """
-    handles, of = _open_arrays(array, path, sources)
+    handles, of = _open_arrays(array, path, sources, fields)
     _check_is_list(selections)
     result, stats = _zarrow._read(
         handles,
@@ -264,6 +282,7 @@ def plan(
     path: str | None = None,
     sources: Integers | None = None,
     promote: bool = False,
+    fields: Sequence[str] | None = None,
     indexing: Indexing = "orthogonal",
     missing_chunks: MissingChunks = "fill",
     fill: Any = None,
@@ -274,7 +293,8 @@ def plan(
 
     Parameters
     ----------
-    array, selections, path, sources, promote, indexing, missing_chunks, fill, threads, memory_limit
+    array, selections, path, sources, promote, fields, indexing, missing_chunks, fill, threads, \
+    memory_limit
         As those of :func:`read_ragged`.
 
     Returns
@@ -298,7 +318,7 @@ def plan(
     >>> plan.read().to_pylist()
     [[[1, 2], [5, 6]], [[8, 9, 10, 11]]]
     """
-    handles, of = _open_arrays(array, path, sources)
+    handles, of = _open_arrays(array, path, sources, fields)
     _check_is_list(selections)
     mode = _check_name(indexing, "indexing", _INDEXING)
     if not isinstance(selections, Selections):
@@ -308,13 +328,17 @@ def plan(
 
 
 def _open_arrays(
-    array: ArrayLike | Sequence[ArrayLike], path: str | None, sources: Integers | None
+    array: ArrayLike | Sequence[ArrayLike],
+    path: str | None,
+    sources: Integers | None,
+    fields: Sequence[str] | None,
 ) -> tuple[list[Array], pa.Array | None]:
     """Open one array, or several, and check the sources."""
+    names = _check_fields(fields)
     if not isinstance(array, (list, tuple)):
         if sources is not None:
             raise TypeError("sources was given with one array; expected it only with a list")
-        return [open_array(cast("ArrayLike", array), path=path)], None
+        return [_choose(open_array(cast("ArrayLike", array), path=path), names)], None
     if not array:
         raise ValueError("array is an empty list; expected at least one array")
     if sources is None:
@@ -333,8 +357,20 @@ def _open_arrays(
         handle = open_array(each, path=path)
         if handle is not each:
             handle = opened.setdefault((handle.path, handle.zarr_format), handle)
-        handles.append(handle)
+        handles.append(_choose(handle, names))
     return handles, pa.array(of.astype(np.uint32))
+
+
+def _check_fields(fields: Sequence[str] | None) -> list[str] | None:
+    if fields is None:
+        return None
+    if isinstance(fields, str) or not all(isinstance(field, str) for field in fields):
+        raise TypeError(f"fields is {fields!r}; expected a list of names, such as ['x', 'y']")
+    return list(fields)
+
+
+def _choose(array: Array, names: list[str] | None) -> Array:
+    return array if names is None else array._with_fields(names)
 
 
 def _dtype(arrays: list[Array]) -> np.dtype[Any]:
@@ -369,6 +405,8 @@ def _check_name(name: str, argument: str, names: tuple[str, ...]) -> str:
 
 def _fill_bytes(fill: Any, dtype: np.dtype[Any]) -> bytes:
     """Give the bytes of one element that is exactly `fill`."""
+    if dtype.names is not None:
+        return _record_bytes(fill, dtype)
     value = np.asarray(fill)
     if value.ndim:
         raise ValueError(f"fill has shape {value.shape}; expected one value")
@@ -377,6 +415,8 @@ def _fill_bytes(fill: Any, dtype: np.dtype[Any]) -> bytes:
         # There and back: NumPy's comparison of two units wraps around.
         if np.isnat(value) or time.astype(value.dtype) == value:
             return time.tobytes()
+    if dtype.kind in "SUV":
+        return _padded_bytes(fill, dtype)
     # Python's large integers are objects.
     kinds = {"b": "b", "c": "iufcO", "M": "", "m": ""}.get(dtype.kind, "iufO")
     if value.dtype.kind in kinds:
@@ -388,6 +428,39 @@ def _fill_bytes(fill: Any, dtype: np.dtype[Any]) -> bytes:
         except (TypeError, ValueError, OverflowError):
             pass
     raise ValueError(f"fill is {fill!r}; expected a value that {dtype} holds exactly")
+
+
+def _padded_bytes(fill: Any, dtype: np.dtype[Any]) -> bytes:
+    """Give the bytes of a string, or of bytes, of at most the length that `dtype` has."""
+    if isinstance(fill, (bytes, np.void)) and dtype.kind in "SV":
+        value = bytes(fill) if isinstance(fill, bytes) else fill.tobytes()
+        fits = len(value) == dtype.itemsize if dtype.kind == "V" else len(value) <= dtype.itemsize
+        if fits:
+            return value.ljust(dtype.itemsize, b"\0")
+    if isinstance(fill, str) and dtype.kind == "U" and len(fill) <= dtype.itemsize // 4:
+        return np.array(fill, dtype).tobytes()
+    kind = "a str" if dtype.kind == "U" else "bytes"
+    raise ValueError(f"fill is {fill!r}; expected {kind} that {dtype} holds exactly")
+
+
+def _record_bytes(fill: Any, dtype: np.dtype[Any]) -> bytes:
+    """Give the bytes of a tuple of a value for each field, or of a record."""
+    names = dtype.names or ()
+    if isinstance(fill, np.void) and fill.dtype.names == names:
+        fill = tuple(fill[name] for name in names)
+    if not isinstance(fill, tuple) or len(fill) != len(names):
+        raise ValueError(f"fill is {fill!r}; expected a tuple of a value for each of {names}")
+    parts = []
+    for name, value in zip(names, fill, strict=True):
+        field = dtype[name]
+        base, shape = field.base, field.shape
+        if not shape:
+            parts.append(_fill_bytes(value, base))
+            continue
+        values = np.empty(shape, object)
+        values[...] = value
+        parts += [_fill_bytes(each, base) for each in values.reshape(-1)]
+    return b"".join(parts)
 
 
 def _is_same(one: Any, other: Any) -> bool:
@@ -478,7 +551,7 @@ def _join(root: str, path: str | None) -> str:
     return str(Path(root, *parts))
 
 
-def _open_zarr_python(array: Any, path: str | None) -> Array:
+def _open_zarr_python(array: Any, path: str | None, foreign: ForeignCodecs) -> Array:
     """Open what may be an array of zarr-python, without importing that: who has one has done so."""
     array_class = getattr(sys.modules.get("zarr"), "Array", None)
     if array_class is None or not isinstance(array, array_class):
@@ -491,5 +564,5 @@ def _open_zarr_python(array: Any, path: str | None) -> Array:
             f"path={path!r} was given with a zarr.Array; expected path= only with a path"
         )
     return _zarrow._open_local(
-        _join(os.fspath(array.store.root), array.path), array.metadata.zarr_format
+        _join(os.fspath(array.store.root), array.path), array.metadata.zarr_format, None, foreign
     )

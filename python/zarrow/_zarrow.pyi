@@ -36,10 +36,17 @@ class Array:
         """Number of axes."""
     @property
     def dtype(self) -> np.dtype[Any]:
-        """NumPy data type of one element, in native byte order."""
+        """NumPy data type that holds one element, in native byte order.
+
+        It is that of the result where NumPy does not have the data type itself.
+        """
     @property
     def zarr_dtype(self) -> str:
         """Zarr v3's name of the data type."""
+    @property
+    def fields(self) -> tuple[str, ...] | None:
+        """The fields that are read of a structured data type, or None if all are."""
+    def _with_fields(self, names: list[str]) -> Array: ...
     @property
     def chunks(self) -> tuple[int, ...]:
         """Shape of a read chunk, in elements: a subchunk where the array is sharded."""
@@ -127,6 +134,9 @@ class ReadStats:
     def chunks_decoded(self) -> int:
         """Read chunks that were decoded."""
     @property
+    def chunks_foreign(self) -> int:
+        """Of these, chunks that zarr-python decoded, because zarrow does not have their codecs."""
+    @property
     def chunks_missing(self) -> int:
         """Read chunks that the store does not hold; they read as the fill value."""
     @property
@@ -153,7 +163,12 @@ class ReadStats:
     def as_dict(self) -> dict[str, int | float]: ...
     def __repr__(self) -> str: ...
 
-def _open_local(root: str, zarr_format: int | None) -> Array: ...
+def _open_local(
+    root: str,
+    zarr_format: int | None,
+    fields: list[str] | None = None,
+    foreign: Any = None,
+) -> Array: ...
 def _boxes(*args: Any) -> Selections: ...
 def _lists(*args: Any) -> Selections: ...
 def _items(*args: Any) -> Selections: ...

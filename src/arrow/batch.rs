@@ -1,12 +1,13 @@
 //! Several arrays read with the same selections, as columns of one record batch.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Instant;
 
 use arrow_array::RecordBatch;
 use arrow_schema::Schema;
 
-use super::Ragged;
+use super::{Description, ElementType, Ragged};
 use crate::chunk::Array;
 use crate::error::{Error, ErrorKind, Result};
 use crate::plan::Plan;
@@ -91,7 +92,7 @@ pub(crate) fn read_columns(arrays: &[&Array], selections: &Selections, options: 
         plans.push(plan);
     }
     let stats = ReadStats { rows: selections.len(), plan_time: start.elapsed(), ..ReadStats::default() };
-    let column = |(&array, plan)| Column { arrays: vec![array], plan, element: array.element_type() };
+    let column = |(&array, plan)| Column { arrays: vec![array], plan, element: array.element_type().clone() };
     let columns: Vec<_> = distinct.iter().zip(&plans).map(column).collect();
     let read = carry_out(&columns, options, stats)?;
     Ok(of_column.iter().map(|&at| read[at].clone()).collect())
@@ -100,18 +101,37 @@ pub(crate) fn read_columns(arrays: &[&Array], selections: &Selections, options: 
 /// Carries out plans, and wraps what they give.
 pub(crate) fn carry_out(columns: &[Column<'_>], options: &ReadOptions, mut stats: ReadStats) -> Result<Vec<Ragged>> {
     let start = Instant::now();
-    let outputs = execute(columns, options, &mut stats)?;
-    let mut values = Vec::with_capacity(outputs.len());
-    for (column, filled) in columns.iter().zip(outputs) {
-        let elements = column.plan.layout().elements();
-        stats.bytes_out += (elements * column.element.size()) as u64;
-        let wrapped = column.element.wrap(filled.values.into_buffer(), elements, filled.nulls)?;
-        values.push((wrapped, filled.offsets));
+    let values = execute(columns, options, &mut stats)?;
+    for column in columns {
+        stats.bytes_out += (column.plan.layout().elements() * column.element.size()) as u64;
     }
     stats.read_time = start.elapsed();
     let ragged = |(column, (values, offsets)): (&Column<'_>, _)| {
         let nulls = column.plan.selections().nulls().cloned();
-        Ragged::new(column.plan.layout().clone(), offsets, values, nulls, column.element, stats)
+        let described = describe(&column.arrays, &column.element);
+        let layout = column.plan.layout().clone();
+        Ragged::new(layout, offsets, values, nulls, column.element.clone(), described, stats)
     };
     Ok(columns.iter().zip(values).map(ragged).collect())
+}
+
+/// What Zarr's metadata tells of the elements of all `arrays`: where they agree.
+fn describe(arrays: &[&Array], element: &ElementType) -> Description {
+    let mut described = match arrays.first() {
+        Some(first) if first.element_type() == element => first.description().clone(),
+        _ => return Arc::new(HashMap::from([("zarr:dtype".to_owned(), element.zarr_name().into_owned())])),
+    };
+    for array in &arrays[1..] {
+        let other = array.description();
+        if !Arc::ptr_eq(&described, other) {
+            let name = || ("zarr:dtype".to_owned(), element.zarr_name().into_owned());
+            let agreed = described.iter().filter(|(key, value)| other.get(*key) == Some(value));
+            let mut agreed: HashMap<_, _> = agreed.map(|(key, value)| (key.clone(), value.clone())).collect();
+            if !agreed.contains_key("zarr:dtype") {
+                agreed.extend([name()]);
+            }
+            described = Arc::new(agreed);
+        }
+    }
+    described
 }

@@ -15,19 +15,19 @@ enum Kind {
     Signed,
     Float,
     Complex,
-    Time,
 }
 
-fn kind(element: ElementType) -> Kind {
+/// `None` for types that are not cast.
+fn kind(element: &ElementType) -> Option<Kind> {
     use ElementType as E;
-    match element {
+    Some(match element {
         E::Bool => Kind::Bool,
         E::UInt8 | E::UInt16 | E::UInt32 | E::UInt64 => Kind::Unsigned,
         E::Int8 | E::Int16 | E::Int32 | E::Int64 => Kind::Signed,
         E::Float16 | E::Float32 | E::Float64 => Kind::Float,
         E::Complex64 | E::Complex128 => Kind::Complex,
-        E::Time(_) => Kind::Time,
-    }
+        _ => return None,
+    })
 }
 
 /// The type that `NumPy`'s `result_type` gives for all of `elements`: the least that holds all their values exactly.
@@ -54,32 +54,30 @@ pub(crate) fn common_type(elements: impl IntoIterator<Item = ElementType>) -> Re
     ];
     let mut elements: Vec<ElementType> = elements.into_iter().collect();
     elements.dedup();
-    if let [only] = elements[..] {
-        return Ok(only);
+    if let [only] = &elements[..] {
+        return Ok(only.clone());
     }
-    let holds = |wide: &ElementType| elements.iter().all(|&element| pair(element, *wide) == Some(*wide));
+    let holds = |wide: &ElementType| elements.iter().all(|element| pair(element, wide).as_ref() == Some(wide));
     ORDER.into_iter().find(holds).ok_or_else(|| {
-        let names: Vec<_> = elements.iter().map(|element| element.numpy_name()).collect();
+        let names: Vec<_> = elements.iter().map(ElementType::numpy_name).collect();
         Error::new(ErrorKind::Selection, format!("arrays of {}", names.join(", ")))
             .expected("data types of which one holds all values of the others exactly")
             .remedy("Read them in separate calls, and cast the results.")
     })
 }
 
-fn pair(one: ElementType, two: ElementType) -> Option<ElementType> {
+fn pair(one: &ElementType, two: &ElementType) -> Option<ElementType> {
     use ElementType as E;
-    if kind(one) == Kind::Time || kind(two) == Kind::Time {
-        return (one == two).then_some(one);
-    }
-    let (low, high) = if kind(one) <= kind(two) { (one, two) } else { (two, one) };
-    if kind(low) == kind(high) {
-        return Some(if low.size() > high.size() { low } else { high });
+    let (Some(first), Some(second)) = (kind(one), kind(two)) else { return (one == two).then(|| one.clone()) };
+    let (low, high, kinds) = if first <= second { (one, two, (first, second)) } else { (two, one, (second, first)) };
+    if first == second {
+        return Some(if low.size() > high.size() { low } else { high }.clone());
     }
     let floats = [E::Float16, E::Float32, E::Float64];
     let complexes = [E::Complex64, E::Complex128];
     let signed = [E::Int8, E::Int16, E::Int32, E::Int64];
-    match (kind(low), kind(high)) {
-        (Kind::Bool, _) => Some(high),
+    match kinds {
+        (Kind::Bool, _) => Some(high.clone()),
         (Kind::Unsigned, Kind::Signed) => {
             signed.into_iter().find(|wide| wide.size() >= high.size() && wide.size() > low.size())
         }
@@ -103,7 +101,7 @@ enum Number {
 }
 
 /// Casts elements in native byte order, as many as `source` has, to a type that holds them exactly.
-pub(crate) fn cast(from: ElementType, to: ElementType, source: &[u8], target: &mut [u8]) {
+pub(crate) fn cast(from: &ElementType, to: &ElementType, source: &[u8], target: &mut [u8]) {
     for (source, target) in source.chunks_exact(from.size()).zip(target.chunks_exact_mut(to.size())) {
         let parts = target.chunks_exact_mut(to.number_size());
         let mut numbers = source.chunks_exact(from.number_size());
@@ -115,7 +113,7 @@ pub(crate) fn cast(from: ElementType, to: ElementType, source: &[u8], target: &m
     }
 }
 
-fn read(from: ElementType, bytes: &[u8]) -> Number {
+fn read(from: &ElementType, bytes: &[u8]) -> Number {
     let mut wide = [0; 8];
     wide[..bytes.len()].copy_from_slice(bytes);
     let bits = if cfg!(target_endian = "little") {
@@ -125,9 +123,9 @@ fn read(from: ElementType, bytes: &[u8]) -> Number {
     };
     let unused = 64 - 8 * bytes.len() as u32;
     match (kind(from), bytes.len()) {
-        (Kind::Bool, _) => Number::Integer(i128::from(bits != 0)),
-        (Kind::Unsigned, _) => Number::Integer(i128::from(bits)),
-        (Kind::Signed, _) => Number::Integer(i128::from((bits << unused) as i64 >> unused)),
+        (Some(Kind::Bool), _) => Number::Integer(i128::from(bits != 0)),
+        (Some(Kind::Unsigned), _) => Number::Integer(i128::from(bits)),
+        (Some(Kind::Signed), _) => Number::Integer(i128::from((bits << unused) as i64 >> unused)),
         (_, 2) => Number::Float(Half::from_bits(bits as u16).to_f64()),
         (_, 4) => Number::Float(f64::from(f32::from_bits(bits as u32))),
         _ => Number::Float(f64::from_bits(bits)),
@@ -135,14 +133,14 @@ fn read(from: ElementType, bytes: &[u8]) -> Number {
 }
 
 #[expect(clippy::cast_precision_loss, reason = "`common_type` gives only types that hold the values exactly")]
-fn write(to: ElementType, number: &Number, target: &mut [u8]) {
+fn write(to: &ElementType, number: &Number, target: &mut [u8]) {
     let float = |number: &Number| match number {
         Number::Integer(value) => *value as f64,
         Number::Float(value) => *value,
     };
     let len = target.len();
     match (kind(to), len) {
-        (Kind::Bool | Kind::Unsigned | Kind::Signed, _) => {
+        (Some(Kind::Bool | Kind::Unsigned | Kind::Signed), _) => {
             let value = match number {
                 Number::Integer(value) => *value as i64,
                 Number::Float(value) => *value as i64,
@@ -180,7 +178,7 @@ mod tests {
             (E::Int32, E::Complex64, Some(E::Complex128)),
             (E::UInt64, E::Complex128, None),
         ] {
-            assert_eq!((pair(one, two), pair(two, one)), (both, both), "{one:?} {two:?}");
+            assert_eq!((pair(&one, &two), pair(&two, &one)), (both.clone(), both), "{one:?} {two:?}");
         }
     }
 
@@ -205,17 +203,17 @@ mod tests {
     #[test]
     fn casts_are_exact() {
         let mut out = [0; 16];
-        cast(E::Int8, E::Int16, &[0x80, 0x7f], &mut out[..4]);
+        cast(&E::Int8, &E::Int16, &[0x80, 0x7f], &mut out[..4]);
         assert_eq!(out[..4], [(-128_i16).to_ne_bytes(), 127_i16.to_ne_bytes()].concat());
-        cast(E::UInt32, E::Float64, &u32::MAX.to_ne_bytes(), &mut out[..8]);
+        cast(&E::UInt32, &E::Float64, &u32::MAX.to_ne_bytes(), &mut out[..8]);
         assert_eq!(out[..8], 4_294_967_295_f64.to_ne_bytes());
-        cast(E::UInt64, E::UInt64, &u64::MAX.to_ne_bytes(), &mut out[..8]);
+        cast(&E::UInt64, &E::UInt64, &u64::MAX.to_ne_bytes(), &mut out[..8]);
         assert_eq!(out[..8], u64::MAX.to_ne_bytes());
-        cast(E::Float32, E::Complex128, &(-0.0_f32).to_ne_bytes(), &mut out);
+        cast(&E::Float32, &E::Complex128, &(-0.0_f32).to_ne_bytes(), &mut out);
         assert_eq!(out, *[(-0.0_f64).to_ne_bytes(), 0_f64.to_ne_bytes()].concat());
-        cast(E::Float32, E::Float64, &f32::from_bits(0x7fc1_2345).to_ne_bytes(), &mut out[..8]);
+        cast(&E::Float32, &E::Float64, &f32::from_bits(0x7fc1_2345).to_ne_bytes(), &mut out[..8]);
         assert_eq!(u64::from_ne_bytes(out[..8].try_into().unwrap()), 0x7ff8_2468_a000_0000);
-        cast(E::Bool, E::Float16, &[1], &mut out[..2]);
+        cast(&E::Bool, &E::Float16, &[1], &mut out[..2]);
         assert_eq!(out[..2], 0x3c00_u16.to_ne_bytes());
     }
 }

@@ -11,6 +11,9 @@ use super::ElementType;
 use crate::plan::Layout;
 use crate::read::ReadStats;
 
+/// What Zarr's metadata tells of the elements: the metadata of their field.
+pub(crate) type Description = Arc<HashMap<String, String>>;
+
 /// Rows of differing shape: list offsets per kept axis over one values array.
 ///
 /// Row `i` is selection `i`, in C order of its kept axes.
@@ -22,6 +25,7 @@ pub struct Ragged {
     /// Which rows are null. Without kept axes, the values say.
     nulls: Option<NullBuffer>,
     element: ElementType,
+    described: Description,
     stats: ReadStats,
 }
 
@@ -32,10 +36,11 @@ impl Ragged {
         values: ArrayRef,
         nulls: Option<NullBuffer>,
         element: ElementType,
+        described: Description,
         stats: ReadStats,
     ) -> Self {
         let nulls = nulls.filter(|_| !offsets.is_empty());
-        Self { layout, offsets, values, nulls, element, stats }
+        Self { layout, offsets, values, nulls, element, described, stats }
     }
 
     /// Number of rows.
@@ -77,8 +82,8 @@ impl Ragged {
 
     /// Type of one element.
     #[must_use]
-    pub fn element_type(&self) -> ElementType {
-        self.element
+    pub fn element_type(&self) -> &ElementType {
+        &self.element
     }
 
     /// What the read did.
@@ -87,14 +92,14 @@ impl Ragged {
         &self.stats
     }
 
-    /// The Arrow type of the rows: one `LargeList` per kept axis, the innermost item's field with the metadata
-    /// `zarr:dtype`. Nullable are the elements if there are nulls among them, and nothing else.
+    /// The Arrow type of the rows: one `LargeList` per kept axis, the innermost item's field with metadata such
+    /// as `zarr:dtype`, the name of the Zarr data type. Nullable are the elements if there are nulls among them, and nothing else.
     #[must_use]
     pub fn data_type(&self) -> DataType {
-        self.fields().last().map_or_else(|| self.element.arrow_type(), |field| DataType::LargeList(field.clone()))
+        self.fields().last().map_or_else(|| self.values.data_type().clone(), |field| DataType::LargeList(field.clone()))
     }
 
-    /// A record batch field of these rows, nullable only if some are null, with the metadata `zarr:dtype`.
+    /// A record batch field of these rows, nullable only if some are null, with metadata such as `zarr:dtype`.
     #[must_use]
     pub fn field(&self, name: &str) -> Field {
         let nullable = match self.offsets[..] {
@@ -123,7 +128,7 @@ impl Ragged {
     }
 
     fn metadata(&self) -> HashMap<String, String> {
-        HashMap::from([("zarr:dtype".to_owned(), self.element.zarr_name().to_owned())])
+        (*self.described).clone()
     }
 
     /// The item fields of the list levels, innermost first.
@@ -133,7 +138,7 @@ impl Ragged {
             fields.push(Arc::new(match fields.last() {
                 None => {
                     let nullable = self.values.is_nullable();
-                    Field::new("item", self.element.arrow_type(), nullable).with_metadata(self.metadata())
+                    Field::new("item", self.values.data_type().clone(), nullable).with_metadata(self.metadata())
                 }
                 Some(inner) => Field::new("item", DataType::LargeList(inner.clone()), false),
             }));

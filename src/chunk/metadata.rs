@@ -5,6 +5,7 @@ use std::num::NonZeroU64;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
+use serde_json::Value;
 use zarrs::array::codec::api::{Codec, CodecMetadataOptions, CodecTraits};
 use zarrs::array::codec::{ShardingCodec, ShardingCodecConfiguration};
 use zarrs::array::{Array, ArrayCreateError, ArrayMetadata, ArrayMetadataV2, ArrayMetadataV3, CodecChain, DataType};
@@ -13,27 +14,32 @@ use zarrs::metadata::v3::MetadataV3;
 use zarrs::plugin::{PluginCreateError, ZarrVersion};
 use zarrs::storage::StoreKey;
 
-use super::decode::Decoder;
-use super::logical;
+use super::decode::{Decoder, Stored};
+use super::logical::{self, Logical};
 use super::shard::Sharding;
 use crate::arrow::ElementType;
-use crate::arrow::Time;
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::Scratch;
 use crate::store::{Source, ZarrFormat};
 
-/// An array's parsed metadata and the key of its document.
-pub(super) struct Opened {
-    pub(super) array: Array<()>,
+/// The documents of an array, as they are in the store.
+pub(super) struct Found {
+    pub(super) format: ZarrFormat,
     pub(super) key: StoreKey,
-    /// The document that holds the user attributes, as it is in the store; empty if there is none.
+    pub(super) document: Value,
+    /// The document that holds the user attributes; empty if there is none.
     pub(super) attributes_document: Vec<u8>,
-    /// What 64-bit integers stand for, if they are times.
-    pub(super) time: Option<Time>,
 }
 
-/// Reads and parses the metadata of the array at node path `path`.
-pub(super) fn open(source: &Source, path: &str, format: Option<ZarrFormat>) -> Result<Opened> {
+/// An array's metadata, understood.
+pub(super) struct Opened {
+    pub(super) array: Array<()>,
+    pub(super) stored: Stored,
+    pub(super) geometry: Geometry,
+}
+
+/// Reads the metadata of the array at node path `path`.
+pub(super) fn find(source: &Source, path: &str, format: Option<ZarrFormat>) -> Result<Found> {
     if !path.starts_with('/') {
         return Err(
             Error::new(ErrorKind::NotFound, format!("node path '{path}'")).expected("a path that starts with '/'")
@@ -47,27 +53,25 @@ pub(super) fn open(source: &Source, path: &str, format: Option<ZarrFormat>) -> R
     let mut scratch = Scratch::default();
     if format != Some(ZarrFormat::V2) {
         let key = key("zarr.json")?;
-        if let Some(document) = source.get(&key, &mut scratch)? {
-            let (metadata, time) = parse_v3(document.as_ref()).map_err(|error| error.at_key(key.as_str()))?;
-            let attributes_document = document.as_ref().to_vec();
-            let array = create(path, ArrayMetadata::V3(metadata))?;
-            return Ok(Opened { array, key, attributes_document, time });
+        if let Some(bytes) = source.get(&key, &mut scratch)? {
+            let document = parse_object(bytes.as_ref()).map_err(|error| error.at_key(key.as_str()))?;
+            let attributes_document = bytes.as_ref().to_vec();
+            return Ok(Found { format: ZarrFormat::V3, key, document, attributes_document });
         }
     }
     if format != Some(ZarrFormat::V3) {
         let key_array = key(".zarray")?;
-        if let Some(document) = source.get(&key_array, &mut scratch)? {
-            let (mut metadata, time) = parse_v2(document.as_ref()).map_err(|error| error.at_key(key_array.as_str()))?;
-            drop(document);
+        if let Some(bytes) = source.get(&key_array, &mut scratch)? {
+            let mut document = parse_object(bytes.as_ref()).map_err(|error| error.at_key(key_array.as_str()))?;
+            drop(bytes);
             let mut attributes_document = Vec::new();
             let key_attributes = key(".zattrs")?;
-            if let Some(document) = source.get(&key_attributes, &mut scratch)? {
-                metadata.attributes =
-                    parse(document.as_ref()).map_err(|error| error.at_key(key_attributes.as_str()))?;
-                attributes_document = document.as_ref().to_vec();
+            if let Some(bytes) = source.get(&key_attributes, &mut scratch)? {
+                document["attributes"] =
+                    parse_object(bytes.as_ref()).map_err(|error| error.at_key(key_attributes.as_str()))?;
+                attributes_document = bytes.as_ref().to_vec();
             }
-            let array = create(path, ArrayMetadata::V2(metadata))?;
-            return Ok(Opened { array, key: key_array, attributes_document, time });
+            return Ok(Found { format: ZarrFormat::V2, key: key_array, document, attributes_document });
         }
     }
     let looked_for = match format {
@@ -78,6 +82,23 @@ pub(super) fn open(source: &Source, path: &str, format: Option<ZarrFormat>) -> R
     Err(Error::new(ErrorKind::NotFound, "there is no Zarr array here")
         .expected(looked_for)
         .remedy("Give the path of the array itself, or the path of the store and the array's path in it."))
+}
+
+/// Makes the array of a metadata document.
+pub(super) fn interpret(path: &str, document: Value, format: ZarrFormat) -> Result<Opened> {
+    let (metadata, logical) = match format {
+        ZarrFormat::V2 => parse_v2(document).map(|(metadata, logical)| (ArrayMetadata::V2(metadata), logical))?,
+        ZarrFormat::V3 => parse_v3(document).map(|(metadata, logical)| (ArrayMetadata::V3(metadata), logical))?,
+    };
+    let array = create(path, metadata)?;
+    let stored = if let Some(Logical { element, swap, fill_value }) = logical {
+        Stored { element, swap, fill_value }
+    } else {
+        let declared = declared_data_type(array.metadata());
+        Stored { element: ElementType::from_zarrs(array.data_type(), &declared)?, swap: None, fill_value: None }
+    };
+    let geometry = geometry(&array, &stored)?;
+    Ok(Opened { array, stored, geometry })
 }
 
 fn parse<T: serde::de::DeserializeOwned>(document: &[u8]) -> Result<T> {
@@ -115,8 +136,8 @@ fn quote_non_finite(document: &[u8]) -> Cow<'_, [u8]> {
     Cow::Owned(quoted)
 }
 
-fn parse_object(document: &[u8]) -> Result<serde_json::Value> {
-    Some(parse(document)?).filter(serde_json::Value::is_object).ok_or_else(invalid_document)
+fn parse_object(document: &[u8]) -> Result<Value> {
+    Some(parse(document)?).filter(Value::is_object).ok_or_else(invalid_document)
 }
 
 fn invalid_document() -> Error {
@@ -125,16 +146,11 @@ fn invalid_document() -> Error {
         .remedy("The document is damaged or was written by something else; write it again.")
 }
 
-fn parse_v2(document: &[u8]) -> Result<(ArrayMetadataV2, Option<Time>)> {
-    let mut value = parse_object(document)?;
-    let time = logical::take_time_v2(&mut value)?;
+fn parse_v2(mut value: Value) -> Result<(ArrayMetadataV2, Option<Logical>)> {
+    let logical = logical::take_v2(&mut value)?;
     let dtype = value.get("dtype").cloned().unwrap_or_default();
-    if dtype.is_array() {
-        return Err(Error::new(ErrorKind::Unsupported, format!("structured data type {dtype}"))
-            .expected("a data type without fields"));
-    }
     let complex = dtype.as_str().is_some_and(|dtype| dtype.contains('c'));
-    if let Some(fill @ serde_json::Value::Null) = value.get_mut("fill_value").filter(|_| complex) {
+    if let Some(fill @ Value::Null) = value.get_mut("fill_value").filter(|_| complex) {
         // No fill value reads as zero, which zarrs does for all numbers but these.
         *fill = serde_json::json!([0.0, 0.0]);
     }
@@ -152,11 +168,11 @@ fn parse_v2(document: &[u8]) -> Result<(ArrayMetadataV2, Option<Time>)> {
         // C and F order are the same; without the transpose there is nothing to get wrong.
         metadata.order = ArrayMetadataV2Order::C;
     }
-    Ok((metadata, time))
+    Ok((metadata, logical))
 }
 
 /// A fill value such as `1.0` for integers is the integer, as zarr-python has it.
-fn make_integral(fill_value: &mut serde_json::Value) {
+fn make_integral(fill_value: &mut Value) {
     let exact = 2_f64.powi(53);
     if let Some(value) = fill_value.as_f64().filter(|value| value.fract() == 0.0 && value.abs() < exact)
         && !fill_value.is_i64()
@@ -167,7 +183,7 @@ fn make_integral(fill_value: &mut serde_json::Value) {
 }
 
 /// A chunk of no elements along an axis of no elements is as good as one of one.
-fn widen_empty_chunks(chunk: &mut serde_json::Value, shape: &serde_json::Value) {
+fn widen_empty_chunks(chunk: &mut Value, shape: &Value) {
     if let (Some(chunk), Some(shape)) = (chunk.as_array_mut(), shape.as_array()) {
         for (chunk, _) in chunk.iter_mut().zip(shape).filter(|(chunk, len)| **chunk == 0 && **len == 0) {
             *chunk = serde_json::json!(1);
@@ -175,13 +191,12 @@ fn widen_empty_chunks(chunk: &mut serde_json::Value, shape: &serde_json::Value) 
     }
 }
 
-fn from_value<T: serde::de::DeserializeOwned>(value: serde_json::Value) -> Result<T> {
+fn from_value<T: serde::de::DeserializeOwned>(value: Value) -> Result<T> {
     serde_json::from_value(value).map_err(|source| invalid_document().source(source))
 }
 
-fn parse_v3(document: &[u8]) -> Result<(ArrayMetadataV3, Option<Time>)> {
-    let mut value = parse_object(document)?;
-    if value.get("node_type").and_then(serde_json::Value::as_str) == Some("group") {
+fn parse_v3(mut value: Value) -> Result<(ArrayMetadataV3, Option<Logical>)> {
+    if value.get("node_type").and_then(Value::as_str) == Some("group") {
         return Err(Error::new(ErrorKind::NotFound, "a group")
             .expected("an array")
             .remedy("Name the array in the group with `path`."));
@@ -200,7 +215,7 @@ fn parse_v3(document: &[u8]) -> Result<(ArrayMetadataV3, Option<Time>)> {
                 .expected("a name, or a name and a configuration")
         })?;
     }
-    let time = logical::take_time_v3(&mut value)?;
+    let logical = logical::take_v3(&mut value)?;
     if value["attributes"].is_null() {
         value["attributes"] = serde_json::json!({});
     }
@@ -219,7 +234,7 @@ fn parse_v3(document: &[u8]) -> Result<(ArrayMetadataV3, Option<Time>)> {
         return Err(Error::new(ErrorKind::Unsupported, format!("the metadata has an extension '{name}'"))
             .expected("only extensions with \"must_understand\": false"));
     }
-    Ok((metadata, time))
+    Ok((metadata, logical))
 }
 
 fn create(path: &str, metadata: ArrayMetadata) -> Result<Array<()>> {
@@ -244,7 +259,9 @@ fn create(path: &str, metadata: ArrayMetadata) -> Result<Array<()>> {
     };
     if let Ok(data_type) = data_type {
         // Before anything that depends on it, such as the fill value: its own error is the clearest.
-        ElementType::from_zarrs(&data_type, &declared_data_type(&metadata))?;
+        if !data_type.is_optional() {
+            ElementType::from_zarrs(&data_type, &declared_data_type(&metadata))?;
+        }
     }
     // A plugin that panics on odd metadata must not take the caller down.
     catch_unwind(AssertUnwindSafe(|| Array::new_with_metadata(Arc::new(()), path, metadata)))
@@ -255,32 +272,32 @@ fn create(path: &str, metadata: ArrayMetadata) -> Result<Array<()>> {
 /// Makes up for what zarrs refuses and others read, also inside shards.
 ///
 /// A transpose of no axes does nothing. Bytes without a byte order are in little-endian order, as zarr-python has it.
-fn complete_codecs(codecs: &mut serde_json::Value, ndim: usize) {
+fn complete_codecs(codecs: &mut Value, ndim: usize) {
     let Some(codecs) = codecs.as_array_mut() else { return };
     codecs.retain(|codec| ndim > 0 || codec_name(codec) != Some("transpose"));
     for codec in codecs {
         if codec_name(codec) == Some("bytes") && codec.pointer("/configuration/endian").is_none() {
             *codec = serde_json::json!({"name": "bytes", "configuration": {"endian": "little"}});
         }
-        for inner in ["/configuration/codecs", "/configuration/index_codecs"] {
-            if let Some(inner) = codec.pointer_mut(inner) {
+        for inner in ["codecs", "index_codecs", "mask_codecs", "data_codecs"] {
+            if let Some(inner) = codec.pointer_mut(&format!("/configuration/{inner}")) {
                 complete_codecs(inner, ndim);
             }
         }
     }
 }
 
-fn codec_name(codec: &serde_json::Value) -> Option<&str> {
+fn codec_name(codec: &Value) -> Option<&str> {
     codec.as_str().or_else(|| codec.get("name")?.as_str())
 }
 
 /// Checks that codecs stand in the order that the specification asks for, also inside shards: zarrs sorts them
 /// silently.
-fn check_codec_order(codecs: &serde_json::Value) -> Result<()> {
+fn check_codec_order(codecs: &Value) -> Result<()> {
     let mut stage = 0;
     for codec in codecs.as_array().into_iter().flatten() {
-        for inner in ["/configuration/codecs", "/configuration/index_codecs"] {
-            if let Some(inner) = codec.pointer(inner) {
+        for inner in ["codecs", "index_codecs", "mask_codecs", "data_codecs"] {
+            if let Some(inner) = codec.pointer(&format!("/configuration/{inner}")) {
                 check_codec_order(inner)?;
             }
         }
@@ -336,7 +353,7 @@ pub(super) struct Geometry {
 }
 
 /// Derives the geometry of `array`.
-pub(super) fn geometry(array: &Array<()>, element: ElementType) -> Result<Geometry> {
+pub(super) fn geometry(array: &Array<()>, stored: &Stored) -> Result<Geometry> {
     let invalid = |what: String| Error::new(ErrorKind::Metadata, what);
     let chunk: Vec<NonZeroU64> = array
         .chunk_grid()
@@ -351,11 +368,11 @@ pub(super) fn geometry(array: &Array<()>, element: ElementType) -> Result<Geomet
             ArrayMetadata::V2(_) => None,
             ArrayMetadata::V3(v3) => Some(&v3.codecs[..]),
         };
-        let decoder = Decoder::new(array, codecs, configurations, &chunk, element)?;
+        let decoder = Decoder::new(array, codecs, configurations, &chunk, stored)?;
         let in_shard = vec![NonZeroU64::MIN; chunk.len()];
         return Ok(Geometry { read_chunk: chunk.clone(), chunk, in_shard, sharding: None, decoder });
     };
-    let parts = self::sharding(array, sharding, &chunk, element)?;
+    let parts = self::sharding(array, sharding, &chunk, stored)?;
     Ok(Geometry {
         chunk,
         read_chunk: parts.read_chunk,
@@ -378,7 +395,7 @@ pub(super) fn sharding(
     array: &Array<()>,
     codec: &ShardingCodec,
     chunk: &[NonZeroU64],
-    element: ElementType,
+    stored: &Stored,
 ) -> Result<ShardParts> {
     let invalid = |what: String| Error::new(ErrorKind::Metadata, what);
     let configuration = codec
@@ -407,7 +424,7 @@ pub(super) fn sharding(
     let inner = CodecChain::from_metadata(&configuration.codecs).map_err(plugin)?;
     let index = CodecChain::from_metadata(&configuration.index_codecs).map_err(plugin)?;
     let sharding = Sharding::new(index, configuration.index_location, &in_shard)?;
-    let decoder = Decoder::new(array, Arc::new(inner), Some(&configuration.codecs), &read_chunk, element)?;
+    let decoder = Decoder::new(array, Arc::new(inner), Some(&configuration.codecs), &read_chunk, stored)?;
     Ok(ShardParts { read_chunk, in_shard, sharding, decoder })
 }
 

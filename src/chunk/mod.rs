@@ -2,7 +2,9 @@
 //!
 //! With `store`, the only place that names the types of `zarrs`.
 
+mod cast;
 mod decode;
+mod foreign;
 mod logical;
 mod metadata;
 mod shard;
@@ -14,9 +16,14 @@ use std::sync::Arc;
 
 use zarrs::storage::{ReadableStorage, StoreKey};
 
+pub(crate) use self::cast::Cast;
+use self::cast::Chosen;
+use self::decode::Stored;
 pub(crate) use self::decode::{Decoder, DirectScratch, Extent, Granularity};
+pub use self::foreign::{ForeignCodecs, ForeignDecoder, ForeignError};
+use self::logical::Told;
 pub(crate) use self::shard::{Entry, ShardIndex, Sharding};
-use crate::arrow::{ElementType, Ragged, read_columns};
+use crate::arrow::{Description, ElementType, Ragged, read_columns};
 use crate::cancel::Cancel;
 use crate::error::{Error, ErrorKind, Result};
 use crate::plan::Plan;
@@ -32,6 +39,14 @@ use crate::store::{Source, ZarrFormat, local_directory};
 #[derive(Clone)]
 pub struct Array {
     inner: Arc<Inner>,
+    /// The fields that are read, if not all are.
+    chosen: Option<Arc<Fields>>,
+}
+
+/// Some fields of an array.
+struct Fields {
+    chosen: Chosen,
+    description: Description,
 }
 
 struct Inner {
@@ -41,7 +56,9 @@ struct Inner {
     metadata_key: StoreKey,
     attributes_document: Vec<u8>,
     zarrs: zarrs::array::Array<()>,
-    element: ElementType,
+    stored: Stored,
+    told: Told,
+    description: Description,
     grid: Grid,
     chunk_shape: Vec<u64>,
     shard_shape: Option<Vec<u64>>,
@@ -49,12 +66,62 @@ struct Inner {
     decoder: Decoder,
 }
 
+/// How to open an array.
+///
+/// A [`ZarrFormat`], or `None`, converts to the options that ask for no more than that.
+#[derive(Debug, Clone, Default)]
+pub struct OpenOptions {
+    format: Option<ZarrFormat>,
+    foreign_codecs: Option<Arc<dyn ForeignCodecs>>,
+}
+
+impl OpenOptions {
+    /// The format of the metadata. `None`, the default, takes v3 if there is such a document, else v2.
+    #[must_use]
+    pub fn with_format(mut self, format: Option<ZarrFormat>) -> Self {
+        self.format = format;
+        self
+    }
+
+    /// What decodes the chunks of arrays with codecs that this crate does not have. Without it, the default, such
+    /// arrays are refused.
+    #[must_use]
+    pub fn with_foreign_codecs(mut self, codecs: Option<Arc<dyn ForeignCodecs>>) -> Self {
+        self.foreign_codecs = codecs;
+        self
+    }
+}
+
+impl From<Option<ZarrFormat>> for OpenOptions {
+    fn from(format: Option<ZarrFormat>) -> Self {
+        Self::default().with_format(format)
+    }
+}
+
+impl From<ZarrFormat> for OpenOptions {
+    fn from(format: ZarrFormat) -> Self {
+        Some(format).into()
+    }
+}
+
 impl Inner {
-    fn open(source: Source, path: &str, format: Option<ZarrFormat>, location: &str) -> Result<Self> {
-        let metadata::Opened { array: zarrs, key, attributes_document, time } = metadata::open(&source, path, format)?;
-        let stored = ElementType::from_zarrs(zarrs.data_type(), &metadata::declared_data_type(zarrs.metadata()))?;
-        let geometry = metadata::geometry(&zarrs, stored)?;
-        let element = time.map_or(stored, ElementType::Time);
+    fn open(source: Source, path: &str, options: &OpenOptions, location: &str) -> Result<Self> {
+        let metadata::Found { format, key, document, attributes_document } =
+            metadata::find(&source, path, options.format)?;
+        let told = match format {
+            ZarrFormat::V2 => Told::v2(&document),
+            ZarrFormat::V3 => Told::v3(&document),
+        };
+        let opened = match (metadata::interpret(path, document.clone(), format), &options.foreign_codecs) {
+            (Err(lacking), Some(codecs)) if matches!(lacking.kind(), ErrorKind::Unsupported | ErrorKind::Metadata) => {
+                foreign::interpret(path, &document, format, &**codecs, lacking)
+            }
+            (opened, _) => opened,
+        };
+        let metadata::Opened { array: zarrs, stored, geometry } = opened.map_err(|error| match error.kind() {
+            ErrorKind::Metadata => error.at_key(key.as_str()),
+            _ => error,
+        })?;
         let grid = Grid::new(zarrs.shape(), &geometry.read_chunk, &geometry.in_shard)?;
         let values = |shape: &[NonZeroU64]| shape.iter().map(|n| n.get()).collect::<Vec<_>>();
         Ok(Self {
@@ -68,7 +135,9 @@ impl Inner {
             metadata_key: key,
             attributes_document,
             zarrs,
-            element,
+            description: told.describe(&stored.element),
+            told,
+            stored,
         })
     }
 }
@@ -86,29 +155,30 @@ impl Array {
         Self::open_format(storage, path, None)
     }
 
-    /// [`open`](Self::open), with the format given, for nodes that hold metadata of both.
+    /// [`open`](Self::open) with options, or with just a format, for nodes that hold metadata of both.
     ///
     /// # Errors
     /// As [`open`](Self::open).
-    pub fn open_format(storage: ReadableStorage, path: &str, format: Option<ZarrFormat>) -> Result<Self> {
+    pub fn open_format(storage: ReadableStorage, path: &str, options: impl Into<OpenOptions>) -> Result<Self> {
         let source = Source::Storage(storage);
-        Self::from_source(source, path, format, path)
+        Self::from_source(source, path, &options.into(), path)
     }
 
     /// Opens the array in the local directory `root` (which holds its `zarr.json` or `.zarray`) for direct reads.
     ///
     /// # Errors
     /// As [`open`](Self::open).
-    pub fn open_local(root: impl AsRef<Path>, format: Option<ZarrFormat>) -> Result<Self> {
+    pub fn open_local(root: impl AsRef<Path>, options: impl Into<OpenOptions>) -> Result<Self> {
         let root = root.as_ref();
         // Made absolute, so that the array stays the same when the working directory changes.
         let absolute = std::path::absolute(root).unwrap_or_else(|_| root.to_path_buf());
-        Self::from_source(Source::Local(local_directory(&absolute)), "/", format, &absolute.to_string_lossy())
+        let source = Source::Local(local_directory(&absolute));
+        Self::from_source(source, "/", &options.into(), &absolute.to_string_lossy())
     }
 
-    fn from_source(source: Source, path: &str, format: Option<ZarrFormat>, location: &str) -> Result<Self> {
-        match Inner::open(source, path, format, location) {
-            Ok(inner) => Ok(Self { inner: Arc::new(inner) }),
+    fn from_source(source: Source, path: &str, options: &OpenOptions, location: &str) -> Result<Self> {
+        match Inner::open(source, path, options, location) {
+            Ok(inner) => Ok(Self { inner: Arc::new(inner), chosen: None }),
             Err(error) => Err(error.at_array(location)),
         }
     }
@@ -121,8 +191,27 @@ impl Array {
 
     /// Type of one element.
     #[must_use]
-    pub fn element_type(&self) -> ElementType {
-        self.inner.element
+    pub fn element_type(&self) -> &ElementType {
+        self.chosen.as_ref().map_or(&self.inner.stored.element, |fields| &fields.chosen.element)
+    }
+
+    /// The same array, of whose structured elements only some fields are read, in this order.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Selection`] if there are no such fields, or one is named twice.
+    pub fn with_fields(&self, names: &[&str]) -> Result<Self> {
+        let chosen = Chosen::new(&self.inner.stored.element, names, self.stored_fill_value())
+            .map_err(|error| error.at_array(self.location()))?;
+        let description = self.inner.told.describe_some(&chosen.element);
+        Ok(Self { inner: self.inner.clone(), chosen: Some(Arc::new(Fields { chosen, description })) })
+    }
+
+    /// The fields that are read, if not all are.
+    #[must_use]
+    pub fn fields(&self) -> Option<Vec<&str>> {
+        self.chosen.as_ref()?;
+        let ElementType::Struct(structure) = self.element_type() else { return None };
+        Some(structure.members().iter().map(crate::arrow::Member::name).collect())
     }
 
     /// Shape of a read chunk, in elements: a subchunk where the array is sharded, else a chunk.
@@ -186,7 +275,7 @@ impl Array {
     pub(crate) fn plan_read(&self, selections: &Selections, cancel: &Cancel) -> Result<Plan> {
         selections
             .bind(self.shape())
-            .and_then(|bound| Plan::new(bound, vec![self.inner.grid.clone()], Some(self.inner.element.size()), cancel))
+            .and_then(|bound| Plan::new(bound, vec![self.inner.grid.clone()], Some(self.element_type().size()), cancel))
             .map_err(|error| error.at_array(self.location()))
     }
 
@@ -202,6 +291,21 @@ impl Array {
 
     pub(crate) fn same_as(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.inner, &other.inner)
+            && (self.chosen.is_none() && other.chosen.is_none() || self.element_type() == other.element_type())
+    }
+
+    /// What makes elements of `element` of those that are decoded; `None` if they are that.
+    pub(crate) fn cast_to(&self, element: &ElementType) -> Option<Cast<'_>> {
+        match &self.chosen {
+            Some(fields) => Some(fields.chosen.cast()),
+            None if self.element_type() == element => None,
+            None => Some(Cast::Numbers { from: self.element_type(), to: element.clone() }),
+        }
+    }
+
+    /// What Zarr's metadata tells of the elements.
+    pub(crate) fn description(&self) -> &Description {
+        self.chosen.as_ref().map_or(&self.inner.description, |fields| &fields.description)
     }
 
     pub(crate) fn grid(&self) -> &Grid {
@@ -229,9 +333,14 @@ impl Array {
         self.inner.zarrs.chunk_key(indices)
     }
 
+    /// The bytes of one element of the fill value, as decoded.
+    fn stored_fill_value(&self) -> &[u8] {
+        self.inner.stored.fill_value.as_deref().unwrap_or_else(|| self.inner.zarrs.fill_value().as_ne_bytes())
+    }
+
     /// The bytes of one element of the fill value, in native byte order.
     pub(crate) fn fill_value(&self) -> &[u8] {
-        self.inner.zarrs.fill_value().as_ne_bytes()
+        self.chosen.as_ref().map_or_else(|| self.stored_fill_value(), |fields| &fields.chosen.fill_value)
     }
 }
 

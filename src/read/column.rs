@@ -15,8 +15,8 @@ use super::stats::Counters;
 use super::stretch::Stretch;
 use super::validity::Validity;
 use super::worker::{Worker, WorkerScratch, shared_len};
-use crate::arrow::{ElementType, cast};
-use crate::chunk::{Array, DirectScratch, Extent, Granularity};
+use crate::arrow::ElementType;
+use crate::chunk::{Array, Cast, DirectScratch, Extent, Granularity};
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::{Scratch, room};
 
@@ -31,8 +31,8 @@ pub(super) struct ColumnRead<'a> {
     scatter: Scatter<'a>,
     missing_chunks: MissingChunks,
     validity: &'a Validity,
-    /// Type of the result's elements, where it is not the array's.
-    cast_to: Option<ElementType>,
+    /// What makes elements of the result of those that are decoded, where they differ.
+    cast: Option<Cast<'a>>,
     fill_value: Cow<'a, [u8]>,
     fetch: Fetch<'a>,
     /// How many workers share the read.
@@ -78,17 +78,17 @@ impl<'a> ColumnRead<'a> {
     /// The read of `array` into an output of elements of type `element`, by `scatter`.
     pub(super) fn new(
         array: &'a Array,
-        element: ElementType,
+        element: &ElementType,
         scatter: Scatter<'a>,
         missing_chunks: MissingChunks,
         validity: &'a Validity,
         workers: usize,
     ) -> Self {
         let fetch = Fetch::new(array, scatter.part());
-        let cast_to = (array.element_type() != element).then_some(element);
+        let cast = array.cast_to(element);
         let fill_value = fill_value(array, element);
         let missing = AtomicUsize::new(0);
-        Self { array, fetch, scatter, missing_chunks, validity, cast_to, fill_value, workers, missing }
+        Self { array, fetch, scatter, missing_chunks, validity, cast, fill_value, workers, missing }
     }
 
     /// The next read chunk that nobody has claimed yet.
@@ -251,7 +251,7 @@ impl<'a> ColumnRead<'a> {
         let decoder = self.array.decoder();
         let (len, granularity) = (decoder.decoded_len(), decoder.granularity());
         let in_ranges = granularity == Granularity::Stored && len > READ_GAP && place.known_len() == Some(len as u64);
-        if !in_ranges && granularity != Granularity::Blocks && self.cast_to.is_none() {
+        if !in_ranges && granularity != Granularity::Blocks && self.cast.is_none() {
             return Ok(Demand::default());
         }
         if let Some(run) = self.scatter.only_run(claim, pieces)? {
@@ -276,9 +276,9 @@ impl<'a> ColumnRead<'a> {
         let decoder = self.array.decoder();
         let wanted = demand.wanted_len().unwrap_or(decoder.decoded_len());
         // A single run goes straight to its place.
-        let cast = if self.cast_to.is_none() || demand.one_run { 0 } else { self.after_cast(wanted) };
+        let cast = if self.cast.is_none() || demand.one_run { 0 } else { self.after_cast(wanted) };
         let (encoded, decoded) = match (demand.in_ranges, known_len) {
-            (true, _) if demand.one_run && self.cast_to.is_none() => (0, 0),
+            (true, _) if demand.one_run && self.cast.is_none() => (0, 0),
             (true, _) => (wanted, 0),
             (false, Some(len)) => (len as usize, decoder.working_len()),
             (false, None) => (encoded_bound(decoder.decoded_len()), decoder.working_len()),
@@ -288,12 +288,12 @@ impl<'a> ColumnRead<'a> {
 
     /// How many bytes `bytes` of the array's elements are after the cast, in whole elements.
     fn after_cast(&self, bytes: usize) -> usize {
-        self.cast_to.map_or(bytes, |to| (bytes / self.array.element_type().size()).saturating_mul(to.size()))
+        self.cast.as_ref().map_or(bytes, |cast| cast.len(bytes))
     }
 
     /// How many bytes of the array's elements become `bytes` by the cast.
     fn uncast(&self, bytes: usize) -> usize {
-        self.cast_to.map_or(bytes, |to| bytes / to.size() * self.array.element_type().size())
+        self.cast.as_ref().map_or(bytes, |cast| cast.source_len(bytes))
     }
 
     /// Does with a read chunk that the store does not hold what the caller asked for.
@@ -340,7 +340,10 @@ impl<'a> ColumnRead<'a> {
         let decoder = self.array.decoder();
         let len = decoder.decoded_len();
         let Buffers { direct, cast, pieces } = buffers;
-        if self.cast_to.is_some() {
+        if decoder.is_foreign() {
+            counters.foreign.fetch_add(1, Ordering::Relaxed);
+        }
+        if self.cast.is_some() {
             let out = decoder.decode(encoded, demand.wanted.as_deref(), direct)?;
             counters.decoded(out.decompressed);
             return self.copy(claim, &out.bytes, &out.extents, demand, cast, pieces);
@@ -375,7 +378,7 @@ impl<'a> ColumnRead<'a> {
         let bytes = wanted.iter().map(Range::len).sum();
         worker.counters.fetched(bytes);
         worker.counters.decoded(bytes);
-        if demand.one_run && self.cast_to.is_none() {
+        if demand.one_run && self.cast.is_none() {
             return self.write_run(claim, pieces, |_, target| {
                 self.fetch.fetch_stored(&place, key, wanted, target)?;
                 decoder.to_native(target);
@@ -400,8 +403,7 @@ impl<'a> ColumnRead<'a> {
         pieces: &mut PieceScratch,
     ) -> Result<()> {
         let gap = if demand.in_ranges { READ_GAP } else { 0 };
-        let Some(to) = self.cast_to else { return self.scatter.copy(claim, bytes, extents, gap, pieces) };
-        let from = self.array.element_type();
+        let Some(cast) = &self.cast else { return self.scatter.copy(claim, bytes, extents, gap, pieces) };
         let source = |range: Range<usize>| {
             locate(extents, range.start, range.len())
                 .and_then(|at| bytes.get(at..at + range.len()))
@@ -409,7 +411,7 @@ impl<'a> ColumnRead<'a> {
         };
         if demand.one_run {
             return self.write_run(claim, pieces, |run, target| {
-                cast(from, to, source(self.uncast(run.start)..self.uncast(run.end))?, target);
+                cast.apply(source(self.uncast(run.start)..self.uncast(run.end))?, target);
                 Ok(())
             });
         }
@@ -420,7 +422,7 @@ impl<'a> ColumnRead<'a> {
         let mut at = 0;
         for range in wanted {
             let (target, left) = rest.split_at_mut(self.after_cast(range.len()));
-            cast(from, to, source(range.clone())?, target);
+            cast.apply(source(range.clone())?, target);
             cast_extents.push(Extent { source: self.after_cast(range.start)..self.after_cast(range.end), at });
             at += target.len();
             rest = left;
@@ -462,11 +464,12 @@ fn encoded_bound(len: usize) -> usize {
 }
 
 /// The bytes of an array's fill value as an element of another type.
-pub(super) fn fill_value(array: &Array, element: ElementType) -> Cow<'_, [u8]> {
+pub(super) fn fill_value<'a>(array: &'a Array, element: &ElementType) -> Cow<'a, [u8]> {
     if array.element_type() == element {
         return Cow::Borrowed(array.fill_value());
     }
+    let Some(cast) = array.cast_to(element) else { return Cow::Borrowed(array.fill_value()) };
     let mut bytes = vec![0; element.size()];
-    cast(array.element_type(), element, array.fill_value(), &mut bytes);
+    cast.apply(array.fill_value(), &mut bytes);
     Cow::Owned(bytes)
 }

@@ -5,7 +5,8 @@ use std::cell::RefCell;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use arrow_buffer::{NullBuffer, OffsetBuffer};
+use arrow_array::ArrayRef;
+use arrow_buffer::OffsetBuffer;
 use rayon::ThreadPool;
 
 use super::budget::Budget;
@@ -13,14 +14,12 @@ use super::column::{ColumnRead, fill_value};
 use super::padding::pad;
 use super::scatter::{finish, scatters};
 use super::stats::Counters;
-use super::times::convert_times;
 use super::validity::Validity;
 use super::worker::{Worker, WorkerScratch};
 use super::{ReadOptions, ReadStats, pool};
-use crate::arrow::ElementType;
+use crate::arrow::{ElementType, Rows, build, room};
 use crate::chunk::Array;
 use crate::error::{Error, ErrorKind, Result};
-use crate::memory::Output;
 use crate::plan::Plan;
 use crate::plan::tiling::Tiling;
 
@@ -40,16 +39,11 @@ pub(crate) struct Column<'a> {
     pub(crate) element: ElementType,
 }
 
-/// An output that was filled.
-pub(crate) struct Filled {
-    pub(crate) values: Output,
-    /// Which elements are null.
-    pub(crate) nulls: Option<NullBuffer>,
-    /// Of the lists of each kept axis, outermost first.
-    pub(crate) offsets: Vec<OffsetBuffer<i64>>,
-}
+/// A column that was read.
+pub(crate) type Filled = (ArrayRef, Vec<OffsetBuffer<i64>>);
 
-/// Carries out the plans, all on one pool, and returns one output per plan. Counters are added to `stats`.
+/// Carries out the plans, all on one pool, and returns the values of each and the offsets of their lists, for each kept
+/// axis, outermost first. Counters are added to `stats`.
 pub(crate) fn execute(columns: &[Column<'_>], options: &ReadOptions, stats: &mut ReadStats) -> Result<Vec<Filled>> {
     let pool = pool::pool(options.threads())?;
     let mut outputs = Vec::with_capacity(columns.len());
@@ -59,39 +53,33 @@ pub(crate) fn execute(columns: &[Column<'_>], options: &ReadOptions, stats: &mut
         let offsets = offsets(column, &all_offsets, &pool)?;
         all_offsets.push(offsets);
         let item = column.element.size();
-        if let Some(fill) = options.fill.as_ref().filter(|fill| fill.len() != item) {
-            return Err(Error::new(ErrorKind::Selection, format!("a fill of {} bytes", fill.len()))
-                .expected(format!("{item} bytes, as an element has")));
-        }
-        let len = column.plan.layout().elements().checked_mul(item).filter(|&len| isize::try_from(len).is_ok());
-        let len = len.ok_or_else(|| {
-            Error::new(ErrorKind::Allocation, "the result has more than 2^63 - 1 bytes")
-                .remedy("Read fewer or smaller selections at a time.")
-        })?;
-        let mut output = Output::new(len)?;
+        let fill = options.fill.as_deref().map(|fill| column.element.fill_bytes(fill)).transpose()?;
+        let (mut output, start) = room(&column.element, column.plan.layout().elements())?;
         let validity = Validity::new(column.plan.layout().elements());
         if !column.plan.selections().padded().is_empty() || column.plan.selections().nulls().is_some() {
-            let values = |source: usize| match &options.fill {
+            let values = |source: usize| match &fill {
                 Some(fill) => Cow::Borrowed(&**fill),
-                None => fill_value(column.arrays[source], column.element),
+                None => fill_value(column.arrays[source], &column.element),
             };
-            pool.install(|| pad(column.plan, output.as_mut_slice(), item, &validity, options.cancel(), values))?;
+            let output = &mut output.as_mut_slice()[start..];
+            pool.install(|| pad(column.plan, output, item, &validity, options.cancel(), values))?;
         }
-        outputs.push(output);
+        outputs.push((output, start));
         validities.push(validity);
     }
     let chunks: usize = columns.iter().map(|column| column.plan.read_chunks()).sum();
     let workers = if chunks <= 1 { 1 } else { pool.current_num_threads() };
     let mut reads = Vec::new();
     let mut last_of_column = Vec::with_capacity(columns.len());
-    for ((column, output), validity) in columns.iter().zip(&mut outputs).zip(&validities) {
+    for ((column, (output, start)), validity) in columns.iter().zip(&mut outputs).zip(&validities) {
         let strides: Vec<_> = column.arrays.iter().map(|array| array.decoder().strides()).collect();
         // Rows that were padded hold more than zeros by now.
         let zeroed = output.is_zeroed() && column.plan.selections().padded().is_empty();
         let tiling = Tiling::check(column.plan)?;
-        let scatters = scatters(tiling, output.as_mut_slice(), zeroed, column.element.size(), &strides)?;
+        let target = &mut output.as_mut_slice()[*start..];
+        let scatters = scatters(tiling, target, zeroed, column.element.size(), &strides)?;
         for (&array, scatter) in column.arrays.iter().zip(scatters) {
-            reads.push(ColumnRead::new(array, column.element, scatter, options.missing_chunks, validity, workers));
+            reads.push(ColumnRead::new(array, &column.element, scatter, options.missing_chunks, validity, workers));
         }
         last_of_column.push(reads.len());
     }
@@ -150,12 +138,11 @@ pub(crate) fn execute(columns: &[Column<'_>], options: &ReadOptions, stats: &mut
     counters.add_to(stats);
     stats.bytes_held += budget.most() as u64;
     let mut filled = Vec::with_capacity(outputs.len());
-    for (((column, mut values), validity), offsets) in columns.iter().zip(outputs).zip(validities).zip(all_offsets) {
-        if let ElementType::Time(time) = column.element {
-            let convert = || convert_times(time, values.as_mut_slice(), column.plan.layout().row_starts(), &validity);
-            pool.install(convert)?;
-        }
-        filled.push(Filled { values, nulls: validity.into_nulls(), offsets });
+    for (((column, (values, _)), validity), offsets) in columns.iter().zip(outputs).zip(validities).zip(all_offsets) {
+        let layout = column.plan.layout();
+        let build = || build(&column.element, values, layout.elements(), validity, Rows::new(layout.row_starts()));
+        let values = if column.element.is_as_scattered() { build() } else { pool.install(build) }?;
+        filled.push((values, offsets));
     }
     Ok(filled)
 }

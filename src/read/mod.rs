@@ -12,7 +12,6 @@
 //! * [`run`]: the geometry of copies.
 //! * [`padding`]: elements beyond the array.
 //! * [`validity`]: elements that are null.
-//! * [`times`]: counts of time in the units of Arrow.
 //! * [`hops`]: that of copies from many single places.
 //! * [`scatter`]: disjoint writes into one output, in unsafe code.
 //! * [`copies`]: the copies themselves, in unsafe code.
@@ -36,7 +35,6 @@ mod scatter;
 mod shards;
 mod stats;
 mod stretch;
-mod times;
 mod validity;
 mod worker;
 
@@ -44,6 +42,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 pub use self::stats::ReadStats;
+pub(crate) use self::validity::Validity;
 use crate::cancel::Cancel;
 
 /// What becomes of read chunks that the store does not hold.
@@ -113,8 +112,9 @@ impl ReadOptions {
         self
     }
 
-    /// The bytes of one element, in native byte order, for elements beyond an array (see
-    /// [`OutOfBounds::Fill`](crate::OutOfBounds::Fill)). `None`, the default, takes the array's fill value.
+    /// The bytes of one element as decoded, in native byte order, for elements beyond an array (see
+    /// [`OutOfBounds::Fill`](crate::OutOfBounds::Fill)). Types that are wider in the result than as decoded take the
+    /// bytes of the result too. `None`, the default, takes the array's fill value.
     #[must_use]
     pub fn with_fill(mut self, fill: Option<&[u8]>) -> Self {
         self.fill = fill.map(Into::into);

@@ -13,6 +13,8 @@ pub struct ReadStats {
     pub chunks_fetched: usize,
     /// Read chunks that were decoded.
     pub chunks_decoded: usize,
+    /// Of these, read chunks that [`ForeignCodecs`](crate::ForeignCodecs) decoded.
+    pub chunks_foreign: usize,
     /// Read chunks that the store does not hold; they read as the fill value.
     pub chunks_missing: usize,
     /// Encoded bytes fetched, shard indices and what lay between subchunks that were fetched together included.
@@ -36,6 +38,7 @@ pub struct ReadStats {
 pub(super) struct Counters {
     fetched: AtomicUsize,
     decoded: AtomicUsize,
+    pub(super) foreign: AtomicUsize,
     bytes_fetched: AtomicUsize,
     bytes_decoded: AtomicUsize,
     pub(super) pieces: AtomicUsize,
@@ -67,6 +70,7 @@ impl Counters {
     pub(super) fn add_to(self, stats: &mut ReadStats) {
         stats.chunks_fetched += self.fetched.into_inner();
         stats.chunks_decoded += self.decoded.into_inner();
+        stats.chunks_foreign += self.foreign.into_inner();
         stats.bytes_fetched += self.bytes_fetched.into_inner() as u64;
         stats.bytes_decoded += self.bytes_decoded.into_inner() as u64;
         stats.pieces += self.pieces.into_inner();

@@ -14,12 +14,12 @@ pub(crate) struct Validity {
 
 impl Validity {
     /// `len` valid elements.
-    pub(super) fn new(len: usize) -> Self {
+    pub(crate) fn new(len: usize) -> Self {
         Self { words: OnceLock::new(), len }
     }
 
     /// Makes elements null.
-    pub(super) fn clear(&self, elements: Range<usize>) {
+    pub(crate) fn clear(&self, elements: Range<usize>) {
         self.change(elements, |word, mask| word.fetch_and(!mask, Ordering::Relaxed));
     }
 
@@ -42,7 +42,7 @@ impl Validity {
     }
 
     /// The bits, if any element is null.
-    pub(super) fn into_nulls(self) -> Option<NullBuffer> {
+    pub(crate) fn into_nulls(self) -> Option<NullBuffer> {
         let words: ScalarBuffer<u64> =
             self.words.into_inner()?.into_iter().map(|word| word.into_inner().to_le()).collect();
         let nulls = NullBuffer::new(BooleanBuffer::new(words.into_inner(), 0, self.len));

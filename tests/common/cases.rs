@@ -57,7 +57,7 @@ pub(crate) const PATH: &str = "/group/array";
 impl Case {
     /// Creates the array through zarrs at [`PATH`], without chunks.
     pub(crate) fn create(&self, store: &Arc<MemoryStore>) -> ZarrsArray<MemoryStore> {
-        create(store, PATH, &self.shape, &self.chunk, self.element, &self.contents.fill, &self.codecs)
+        create(store, PATH, &self.shape, &self.chunk, &self.element, &self.contents.fill, &self.codecs)
     }
 
     /// Whether the store holds the box of `shape` at `index` of the array in memory: it must hold anything but fill
@@ -71,7 +71,7 @@ impl Case {
     pub(crate) fn write(&self) -> (Arc<MemoryStore>, Padded) {
         let store = Arc::new(MemoryStore::new());
         let array = self.create(&store);
-        let padded = self.contents.padded(self.element, &self.shape, &self.chunk);
+        let padded = self.contents.padded(&self.element, &self.shape, &self.chunk);
         let options = CodecOptions::default().with_store_empty_chunks(self.store_empty);
         for index in naive::coordinates(&naive::grid(&self.shape, &self.chunk)) {
             let bytes = ArrayBytes::new_flen(chunk_bytes(&padded, &index, &self.chunk));
@@ -89,7 +89,7 @@ impl fmt::Debug for Contents {
 }
 
 impl Contents {
-    pub(crate) fn padded(&self, element: ElementType, shape: &[u64], chunk: &[u64]) -> Padded {
+    pub(crate) fn padded(&self, element: &ElementType, shape: &[u64], chunk: &[u64]) -> Padded {
         let shape: Vec<u64> = shape.iter().zip(chunk).map(|(len, chunk)| len.next_multiple_of(*chunk)).collect();
         let item = element.size();
         let mut bits = Bits(self.seed);
@@ -98,7 +98,7 @@ impl Contents {
             let unit = at.iter().zip(&self.unit).fold(self.seed, |hash, (at, unit)| Bits(hash ^ (at / unit)).next());
             if Bits(unit).below(100) < self.missing {
                 bytes.extend_from_slice(&self.fill);
-            } else if element == ElementType::Bool {
+            } else if element == &ElementType::Bool {
                 bytes.push(u8::from(bits.next() > u64::MAX / 3));
             } else if self.small {
                 let small = bits.below(4) as u8;
@@ -158,10 +158,11 @@ pub(crate) fn case_of(element: ElementType, rank: usize) -> impl Strategy<Value 
     layers.prop_flat_map(move |layers| {
         let longest = LONGEST[rank];
         let axes = prop::collection::vec((0..=longest, 1..=longest + 2, 1_u64..4, 1_u64..3), rank);
-        let chains = (chain(element, rank), chain(element, rank));
-        (axes, chains, 0_u8..6, permutation(rank), contents(element), any::<bool>()).prop_map(
+        let chains = (chain(element.clone(), rank), chain(element.clone(), rank));
+        let element = element.clone();
+        (axes, chains, 0_u8..6, permutation(rank), contents(&element), any::<bool>()).prop_map(
             move |(axes, (inner, outer), index, order, contents, store_empty)| {
-                build(element, layers, axes, &inner, &outer, index, &order, contents, store_empty)
+                build(element.clone(), layers, axes, &inner, &outer, index, &order, contents, store_empty)
             },
         )
     })
@@ -181,7 +182,7 @@ pub(crate) fn large_case() -> impl Strategy<Value = Case> {
         // Up to 2^21 bytes.
         let longest = [0, 1 << 17, 360, 50][rank].min(if element.size() > 8 { 1 << 16 } else { u64::MAX });
         let axes = prop::collection::vec((longest / 4..=longest, 1_u64..4, 1_u64..4), rank);
-        (axes, large_chain(element, rank), any::<bool>(), 0_u8..6, contents(element)).prop_map(
+        (axes, large_chain(&element, rank), any::<bool>(), 0_u8..6, contents(&element)).prop_map(
             move |(axes, chain, sharded, index, mut contents)| {
                 let shape: Vec<u64> = axes.iter().map(|axis| axis.0).collect();
                 let read_chunk: Vec<u64> = axes.iter().map(|(len, parts, _)| len.div_ceil(*parts)).collect();
@@ -194,6 +195,7 @@ pub(crate) fn large_case() -> impl Strategy<Value = Case> {
                 // zarrs 0.23 does not write shards of zlib streams that are longer than their contents.
                 contents.small |= sharded && chain.iter().any(|codec| codec["name"] == "numcodecs.zlib");
                 let codecs = if sharded { vec![sharding(&read_chunk, &chain, index)] } else { chain };
+                let element = element.clone();
                 Case { element, shape, chunk, read_chunk, sharded, codecs, contents, store_empty: false }
             },
         )
@@ -201,7 +203,7 @@ pub(crate) fn large_case() -> impl Strategy<Value = Case> {
 }
 
 /// A codec chain of those that can be decoded in part, or not quite.
-fn large_chain(element: ElementType, rank: usize) -> impl Strategy<Value = Vec<Value>> {
+fn large_chain(element: &ElementType, rank: usize) -> impl Strategy<Value = Vec<Value>> + use<> {
     let order = prop_oneof![3 => Just(None), 1 => permutation(rank).prop_map(Some)];
     let blosc = (
         select(vec![1, 2, 3, 4, 8, 255]),
@@ -222,9 +224,10 @@ fn large_chain(element: ElementType, rank: usize) -> impl Strategy<Value = Vec<V
         1 => Just(Some(json!({"name": "numcodecs.zlib", "configuration": {"level": 1}}))),
     ];
     let checksums = (prop::bool::weighted(0.15), prop::bool::weighted(0.15));
+    let size = element.size();
     (order, any::<bool>(), compressor, checksums).prop_map(move |(order, big, compressor, (inner, outer))| {
         let checksum = |wanted: bool| wanted.then(|| json!({"name": "crc32c"}));
-        let endian = if big && element.size() > 1 { "big" } else { "little" };
+        let endian = if big && size > 1 { "big" } else { "little" };
         let serializer = json!({"name": "bytes", "configuration": {"endian": endian}});
         let transposed = order.map(|order| transpose(&order));
         [transposed, Some(serializer), checksum(inner), compressor, checksum(outer)].into_iter().flatten().collect()
@@ -303,9 +306,10 @@ fn keep_small(axes: &mut [Axis], layers: Layers) {
     }
 }
 
-fn contents(element: ElementType) -> impl Strategy<Value = Contents> {
+fn contents(element: &ElementType) -> impl Strategy<Value = Contents> + use<> {
     let fill = prop_oneof![Just([0; 16]), any::<[u8; 16]>(), any::<u8>().prop_map(|byte| [byte; 16])];
     let missing = select(vec![0, 20, 60, 100]);
+    let element = element.clone();
     (fill, any::<u64>(), any::<bool>(), missing).prop_map(move |(fill, seed, small, missing)| {
         let mut fill = fill[..element.size()].to_vec();
         if element == ElementType::Bool {
@@ -339,7 +343,7 @@ fn chain(element: ElementType, rank: usize) -> impl Strategy<Value = Vec<Value>>
         });
         codecs.extend(compressors.iter().map(|compressor| match compressor {
             0 => json!({"name": "zstd", "configuration": {"level": 1, "checksum": element.size() == 2}}),
-            1 => blosc(element),
+            1 => blosc(&element),
             2 => gzip_codec(),
             3 => json!({"name": "numcodecs.zlib", "configuration": {"level": 1}}),
             4 => json!({"name": "numcodecs.bz2", "configuration": {"level": 1}}),
@@ -349,7 +353,7 @@ fn chain(element: ElementType, rank: usize) -> impl Strategy<Value = Vec<Value>>
     })
 }
 
-fn blosc(element: ElementType) -> Value {
+fn blosc(element: &ElementType) -> Value {
     let (compressor, shuffle) = match element.size() {
         1 => ("lz4", "noshuffle"),
         2 => ("zstd", "shuffle"),

@@ -272,7 +272,7 @@ fn nulls(valid: &[bool]) -> Option<NullBuffer> {
 
 /// Compares a result with what it must be: values bit for bit, under nulls too; offsets, types, names, nullability.
 #[track_caller]
-pub(crate) fn check(ragged: Ragged, element: ElementType, expected: &Expected) {
+pub(crate) fn check(ragged: Ragged, element: &ElementType, expected: &Expected) {
     assert_eq!((ragged.len(), ragged.is_empty()), (expected.rows(), expected.rows() == 0));
     assert_eq!(ragged.row_starts(), expected.row_starts);
     let offsets: Vec<&[i64]> = ragged.offsets().iter().map(|offsets| &offsets[..]).collect();

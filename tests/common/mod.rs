@@ -39,7 +39,7 @@ pub(crate) const ELEMENTS: [ElementType; 14] = [
     ElementType::Complex128,
 ];
 
-pub(crate) fn zarrs_type(element: ElementType) -> DataType {
+pub(crate) fn zarrs_type(element: &ElementType) -> DataType {
     match element {
         ElementType::Bool => data_type::bool(),
         ElementType::Int8 => data_type::int8(),
@@ -72,7 +72,7 @@ pub(crate) fn create(
     path: &str,
     shape: &[u64],
     chunk: &[u64],
-    element: ElementType,
+    element: &ElementType,
     fill: &[u8],
     codecs: &[Value],
 ) -> ZarrsArray<MemoryStore> {
@@ -90,7 +90,7 @@ pub(crate) fn create(
 
 /// A `u16` array whose elements count up in C order, wrapping, with fill value 9.
 pub(crate) fn counting_array(store: &Arc<MemoryStore>, path: &str, shape: &[u64], chunk: &[u64], codecs: &[Value]) {
-    let array = create(store, path, shape, chunk, ElementType::UInt16, &9_u16.to_ne_bytes(), codecs);
+    let array = create(store, path, shape, chunk, &ElementType::UInt16, &9_u16.to_ne_bytes(), codecs);
     for index in naive::coordinates(&naive::grid(shape, chunk)) {
         let mut bytes = Vec::new();
         for at in naive::coordinates(chunk) {

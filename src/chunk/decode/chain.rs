@@ -13,8 +13,8 @@ use zarrs::array::{Array, ArrayBytes, BytesRepresentation, CodecChain, CodecOpti
 
 use super::bounded;
 use super::shards::NestedShards;
+use super::swap::{Stored, Swap};
 use super::{corrupt, wrong_length};
-use crate::arrow::ElementType;
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::reserve_chunk;
 
@@ -29,6 +29,8 @@ pub(super) struct Chain {
     shards: Option<NestedShards>,
     options: CodecOptions,
     decoded_len: usize,
+    /// What is left to do for the native byte order.
+    swap: Swap,
 }
 
 impl Chain {
@@ -36,7 +38,7 @@ impl Chain {
         array: &Array<()>,
         codecs: Arc<CodecChain>,
         shape: &[NonZeroU64],
-        element: ElementType,
+        stored: &Stored,
         decoded_len: usize,
     ) -> Result<Self> {
         let misfit = || {
@@ -57,13 +59,15 @@ impl Chain {
                     return Err(Error::new(ErrorKind::Unsupported, "shards behind a codec that changes the data type")
                         .expected("such codecs inside the shards"));
                 }
-                Some(NestedShards::new(array, sharding, shape, fill_value, element)?)
+                Some(NestedShards::new(array, sharding, shape, fill_value, stored)?)
             }
             _ => None,
         };
         // The chunks of a read keep all threads busy; codecs must not start more.
         let options = CodecOptions::default().with_concurrent_target(1);
-        Ok(Self { codecs, stages, shards, options, decoded_len })
+        // What lies in shards has its own decoder.
+        let swap = stored.swap.clone().filter(|_| shards.is_none()).unwrap_or(Swap::None);
+        Ok(Self { codecs, stages, shards, options, decoded_len, swap })
     }
 
     /// Decodes one read chunk, in C order.
@@ -83,9 +87,18 @@ impl Chain {
         for (codec, (shape, data_type, fill_value)) in self.codecs.array_to_array_codecs().iter().zip(outer).rev() {
             array = guard(|| codec.decode(array, shape, data_type, fill_value, &self.options))?;
         }
-        let decoded = array.into_fixed().map_err(|source| corrupt().source(source))?;
+        let mut decoded = match array {
+            ArrayBytes::Optional(optional) => {
+                let (values, mask) = optional.into_parts();
+                Cow::Owned(interleave(&values.into_fixed().map_err(|source| corrupt().source(source))?, &mask)?)
+            }
+            array => array.into_fixed().map_err(|source| corrupt().source(source))?,
+        };
         if decoded.len() != self.decoded_len {
             return Err(wrong_length(decoded.len(), self.decoded_len));
+        }
+        if self.swap != Swap::None {
+            self.swap.apply(decoded.to_mut());
         }
         Ok(decoded)
     }
@@ -115,6 +128,20 @@ impl Chain {
         }
         Ok(bytes)
     }
+}
+
+/// Puts behind each value whether it is one.
+fn interleave(values: &[u8], mask: &[u8]) -> Result<Vec<u8>> {
+    let width = values.len() / mask.len().max(1);
+    if width == 0 || values.len() != width * mask.len() {
+        return Err(corrupt());
+    }
+    let mut items = reserve_chunk(values.len() + mask.len())?;
+    for (value, &is_valid) in values.chunks_exact(width).zip(mask) {
+        items.extend_from_slice(value);
+        items.push(is_valid);
+    }
+    Ok(items)
 }
 
 /// Runs a codec of zarrs. One that panics on corrupt bytes must not take the caller down.

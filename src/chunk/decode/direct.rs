@@ -16,8 +16,8 @@ use zstd_safe::{DCtx, InBuffer, OutBuffer, ResetDirective};
 
 use super::blosc::{Blosc, Header};
 use super::blosc_blocks::Blocks;
+use super::swap::{Stored, Swap};
 use super::{Decoded, Extent, Granularity, corrupt, wrong_length};
-use crate::arrow::ElementType;
 use crate::error::{Error, Result};
 use crate::memory::Scratch;
 
@@ -33,8 +33,8 @@ pub(super) struct Direct {
     inner_checksums: usize,
     /// Checksums around the compressed bytes.
     outer_checksums: usize,
-    /// Length of the numbers whose bytes have to be reversed, or 1 if none have to.
-    swap: usize,
+    /// What has to be done for the native byte order.
+    swap: Swap,
     decoded_len: usize,
 }
 
@@ -84,14 +84,14 @@ impl Direct {
         codecs: &CodecChain,
         configurations: Option<&[MetadataV3]>,
         decoded_len: usize,
-        element: ElementType,
+        stored: &Stored,
     ) -> Option<(Self, Option<Vec<usize>>)> {
         let order = match codecs.array_to_array_codecs() {
             [] => None,
             [only] => Some(transpose_order(only.as_any().downcast_ref::<TransposeCodec>()?)?),
             _ => return None,
         };
-        let swap = swap_len(codecs.array_to_bytes_codec().as_any().downcast_ref::<BytesCodec>()?, element)?;
+        let swap = swap(codecs.array_to_bytes_codec().as_any().downcast_ref::<BytesCodec>()?, stored)?;
         let mut direct = Self { compressor: None, inner_checksums: 0, outer_checksums: 0, swap, decoded_len };
         for codec in codecs.bytes_to_bytes_codecs() {
             let codec = codec.as_any();
@@ -131,7 +131,7 @@ impl Direct {
             None => Granularity::Stored,
             Some(Compressor::Zstd) if self.decoded_len > ZSTD_BLOCK_LEN => Granularity::Prefix(ZSTD_BLOCK_LEN),
             // Blocks need not end between two numbers.
-            Some(Compressor::Blosc) if self.swap == 1 => Granularity::Blocks,
+            Some(Compressor::Blosc) if self.swap == Swap::None => Granularity::Blocks,
             Some(_) => Granularity::Whole,
         }
     }
@@ -147,13 +147,13 @@ impl Direct {
             // A block before and after its bytes are put in order, and what the library takes, are about as long.
             Some(Compressor::Blosc) => decoded.saturating_mul(2),
             // The encoded bytes are the decoded ones.
-            None if self.swap == 1 => 0,
+            None if self.swap == Swap::None => 0,
             _ => decoded,
         }
     }
 
     pub(super) fn to_native(&self, bytes: &mut [u8]) {
-        swap_bytes(bytes, self.swap);
+        self.swap.apply(bytes);
     }
 
     /// Decodes at least the bytes in `wanted`.
@@ -169,12 +169,12 @@ impl Direct {
             if stored.len() != self.decoded_len {
                 return Err(wrong_length(stored.len(), self.decoded_len));
             }
-            if self.swap == 1 {
+            if self.swap == Swap::None {
                 return Ok(Decoded::whole(Cow::Borrowed(stored)));
             }
             let decoded = scratch.decoded.grow(stored.len())?;
             decoded.copy_from_slice(stored);
-            swap_bytes(decoded, self.swap);
+            self.swap.apply(decoded);
             return Ok(Decoded::whole(Cow::Borrowed(decoded)));
         };
         match (wanted, self.granularity()) {
@@ -184,7 +184,7 @@ impl Direct {
                     let DirectScratch { zstd, decoded, .. } = scratch;
                     let decoded = decoded.grow(end)?;
                     zstd_prefix(zstd.get_or_insert_with(DCtx::create), encoded, decoded)?;
-                    swap_bytes(decoded, self.swap);
+                    self.swap.apply(decoded);
                     return Ok(Decoded::whole(Cow::Borrowed(decoded)));
                 }
             }
@@ -201,7 +201,7 @@ impl Direct {
         outcome?;
         let kept = strip_checksums(scratch.decoded.front(len), self.inner_checksums)?.len();
         let decoded = scratch.decoded.grow(kept)?;
-        swap_bytes(decoded, self.swap);
+        self.swap.apply(decoded);
         Ok(Decoded::whole(Cow::Borrowed(decoded)))
     }
 
@@ -248,7 +248,7 @@ impl Direct {
         }
         scratch.decoded = buffer;
         let decoded = scratch.decoded.grow(len)?;
-        swap_bytes(decoded, self.swap);
+        self.swap.apply(decoded);
         Ok(Decoded { bytes: Cow::Borrowed(decoded), extents, decompressed })
     }
 
@@ -275,7 +275,7 @@ impl Direct {
                     return Err(wrong_length(target.len(), self.decoded_len));
                 }
                 decompress(compressor, encoded, target, scratch)?;
-                swap_bytes(target, self.swap);
+                self.swap.apply(target);
             }
             _ => {
                 let decoded = self.decode(encoded, None, scratch)?;
@@ -402,19 +402,6 @@ fn strip_checksums(mut bytes: &[u8], count: usize) -> Result<&[u8]> {
     Ok(bytes)
 }
 
-/// Reverses the bytes of each number of `len` bytes.
-fn swap_bytes(bytes: &mut [u8], len: usize) {
-    fn swap<const N: usize>(bytes: &mut [u8]) {
-        bytes.as_chunks_mut::<N>().0.iter_mut().for_each(|number| number.reverse());
-    }
-    match len {
-        2 => swap::<2>(bytes),
-        4 => swap::<4>(bytes),
-        8 => swap::<8>(bytes),
-        _ => {}
-    }
-}
-
 fn configuration(codec: &dyn CodecTraits) -> Option<Configuration> {
     codec.configuration(ZarrVersion::V3, &CodecMetadataOptions::default())
 }
@@ -425,11 +412,14 @@ fn transpose_order(codec: &TransposeCodec) -> Option<Vec<usize>> {
     order.iter().map(|axis| axis.as_u64().map(|axis| axis as usize)).collect()
 }
 
-/// The length of the numbers whose bytes have to be reversed, 1 if none have to; `None` if the codec does not say.
-fn swap_len(codec: &BytesCodec, element: ElementType) -> Option<usize> {
-    let number = element.number_size();
+/// What has to be done for the native byte order; `None` if the codec does not say.
+fn swap(codec: &BytesCodec, stored: &Stored) -> Option<Swap> {
+    if let Some(swap) = &stored.swap {
+        return Some(swap.clone());
+    }
+    let number = stored.element.number_size();
     if number == 1 {
-        return Some(1);
+        return Some(Swap::None);
     }
     let configuration = configuration(codec)?;
     let little = match configuration.get("endian")?.as_str()? {
@@ -437,7 +427,7 @@ fn swap_len(codec: &BytesCodec, element: ElementType) -> Option<usize> {
         "big" => false,
         _ => return None,
     };
-    Some(if little == cfg!(target_endian = "little") { 1 } else { number })
+    Some(if little == cfg!(target_endian = "little") { Swap::None } else { Swap::Numbers(number) })
 }
 
 /// Whether CRC-32C checksums stand at the end: numcodecs can write them at the start, and zarrs does not tell.

@@ -3,6 +3,7 @@
 //! * [`direct`]: the chains that make up nearly all data, decompressed straight into their place.
 //! * [`chain`]: everything else, codec by codec.
 //! * [`bounded`]: streams whose length is not known.
+//! * [`swap`]: native byte order.
 //! * [`shards`]: shards that have to be decoded whole.
 //! * [`blosc`]: the C library's interface.
 //! * [`blosc_blocks`]: parts of a blosc buffer.
@@ -13,6 +14,7 @@ mod bounded;
 mod chain;
 mod direct;
 mod shards;
+mod swap;
 
 use std::borrow::Cow;
 use std::num::NonZeroU64;
@@ -26,8 +28,10 @@ use zarrs::metadata::v3::MetadataV3;
 use self::chain::Chain;
 use self::direct::Direct;
 pub(crate) use self::direct::DirectScratch;
-use crate::arrow::ElementType;
+pub(crate) use self::swap::{Stored, Swap, Swapped};
+use super::foreign::{Foreign, ForeignDecoder};
 use crate::error::{Error, ErrorKind, Result};
+use crate::memory::reserve_chunk;
 
 /// Decodes the read chunks of one array into elements in native byte order.
 pub(crate) struct Decoder {
@@ -41,6 +45,10 @@ pub(crate) struct Decoder {
 enum Path {
     Direct(Direct),
     Chain(Box<Chain>),
+    /// By what the caller brings.
+    Foreign(Arc<dyn ForeignDecoder>),
+    /// Elements of no bytes: there is nothing to decode.
+    Empty,
 }
 
 /// Bytes of a read chunk and where they stand among decoded bytes.
@@ -89,7 +97,7 @@ impl Decoder {
         codecs: Arc<CodecChain>,
         configurations: Option<&[MetadataV3]>,
         shape: &[NonZeroU64],
-        element: ElementType,
+        stored: &Stored,
     ) -> Result<Self> {
         let too_large = || {
             Error::new(ErrorKind::Unsupported, format!("read chunks of shape {shape:?}"))
@@ -97,11 +105,11 @@ impl Decoder {
         };
         let decoded_len = shape
             .iter()
-            .try_fold(element.size() as u64, |bytes, len| bytes.checked_mul(len.get()))
+            .try_fold(stored.element.size() as u64, |bytes, len| bytes.checked_mul(len.get()))
             .filter(|&bytes| isize::try_from(bytes).is_ok())
             .ok_or_else(too_large)? as usize;
         check_chain(&codecs, shape)?;
-        let direct = Direct::new(&codecs, configurations, decoded_len, element);
+        let direct = Direct::new(&codecs, configurations, decoded_len, stored);
         let order = direct.as_ref().and_then(|(_, order)| order.clone()).unwrap_or_else(|| (0..shape.len()).collect());
         let mut strides = vec![0; shape.len()];
         let mut stride = 1;
@@ -110,10 +118,23 @@ impl Decoder {
             stride *= shape[axis].get() as usize;
         }
         let path = match direct {
+            _ if stored.element.width() == 0 => Path::Empty,
             Some((direct, _)) => Path::Direct(direct),
-            None => Path::Chain(Box::new(Chain::new(array, codecs, shape, element, decoded_len)?)),
+            None => Path::Chain(Box::new(Chain::new(array, codecs, shape, stored, decoded_len)?)),
         };
         Ok(Self { path, decoded_len, strides })
+    }
+
+    /// Decodes by `decoder`, which gives read chunks in C order, from now on.
+    pub(super) fn replace(&mut self, decoder: Arc<dyn ForeignDecoder>) {
+        if !matches!(self.path, Path::Empty) {
+            self.path = Path::Foreign(decoder);
+        }
+    }
+
+    /// Whether read chunks are decoded by what the caller brought.
+    pub(crate) fn is_foreign(&self) -> bool {
+        matches!(self.path, Path::Foreign(_))
     }
 
     /// Length of a decoded read chunk, in bytes.
@@ -131,7 +152,7 @@ impl Decoder {
         match &self.path {
             // No compressor makes so much more of what it cannot compress.
             Path::Direct(_) => Some((self.decoded_len as u64).saturating_mul(2).saturating_add(1 << 20)),
-            Path::Chain(_) => None,
+            Path::Chain(_) | Path::Foreign(_) | Path::Empty => None,
         }
     }
 
@@ -140,7 +161,8 @@ impl Decoder {
         match &self.path {
             Path::Direct(direct) => direct.working_len(),
             // Each codec has its input and its output.
-            Path::Chain(_) => self.decoded_len.saturating_mul(2),
+            Path::Chain(_) | Path::Foreign(_) => self.decoded_len.saturating_mul(2),
+            Path::Empty => self.decoded_len,
         }
     }
 
@@ -153,7 +175,7 @@ impl Decoder {
     pub(crate) fn granularity(&self) -> Granularity {
         match &self.path {
             Path::Direct(direct) => direct.granularity(),
-            Path::Chain(_) => Granularity::Whole,
+            Path::Chain(_) | Path::Foreign(_) | Path::Empty => Granularity::Whole,
         }
     }
 
@@ -162,7 +184,7 @@ impl Decoder {
     pub(crate) fn encoded_ranges(&self, head: &[u8], len: usize, wanted: &[Range<usize>]) -> Option<Vec<Range<usize>>> {
         match &self.path {
             Path::Direct(direct) => direct.encoded_ranges(head, len, wanted),
-            Path::Chain(_) => None,
+            Path::Chain(_) | Path::Foreign(_) | Path::Empty => None,
         }
     }
 
@@ -187,6 +209,17 @@ impl Decoder {
         match &self.path {
             Path::Direct(direct) => direct.decode(encoded, wanted, scratch),
             Path::Chain(chain) => chain.decode(encoded).map(Decoded::whole),
+            Path::Foreign(decoder) => {
+                let mut decoded = reserve_chunk(self.decoded_len)?;
+                decoded.resize(self.decoded_len, 0);
+                foreign(&**decoder, encoded, &mut decoded)?;
+                Ok(Decoded::whole(Cow::Owned(decoded)))
+            }
+            Path::Empty => {
+                let mut zeros = reserve_chunk(self.decoded_len)?;
+                zeros.resize(self.decoded_len, 0);
+                Ok(Decoded::whole(Cow::Owned(zeros)))
+            }
         }
     }
 
@@ -200,6 +233,11 @@ impl Decoder {
             Path::Chain(chain) => {
                 let decoded = chain.decode(encoded)?;
                 target.copy_from_slice(&decoded);
+                Ok(())
+            }
+            Path::Foreign(decoder) => foreign(&**decoder, encoded, target),
+            Path::Empty => {
+                target.fill(0);
                 Ok(())
             }
         }
@@ -217,6 +255,12 @@ fn check_chain(codecs: &CodecChain, shape: &[NonZeroU64]) -> Result<()> {
     .map_err(|_| misfit())?
     .map_err(|source| misfit().source(source))?;
     Ok(())
+}
+
+fn foreign(decoder: &dyn ForeignDecoder, encoded: &[u8], target: &mut [u8]) -> Result<()> {
+    catch_unwind(AssertUnwindSafe(|| decoder.decode(encoded, target)))
+        .map_err(|_| corrupt())?
+        .map_err(|source| corrupt().source(Foreign(source)))
 }
 
 fn corrupt() -> Error {

@@ -5,8 +5,7 @@ use std::num::NonZeroU64;
 use zarrs::array::codec::ShardingCodec;
 use zarrs::array::{Array, FillValue};
 
-use super::{Decoder, DirectScratch, corrupt, wrong_length};
-use crate::arrow::ElementType;
+use super::{Decoder, DirectScratch, Stored, corrupt, wrong_length};
 use crate::chunk::metadata;
 use crate::chunk::shard::{Entry, Sharding};
 use crate::error::Result;
@@ -28,17 +27,17 @@ impl NestedShards {
         sharding: &ShardingCodec,
         shape: &[NonZeroU64],
         fill_value: &FillValue,
-        element: ElementType,
+        stored: &Stored,
     ) -> Result<Self> {
-        let parts = metadata::sharding(array, sharding, shape, element)?;
+        let parts = metadata::sharding(array, sharding, shape, stored)?;
         let lengths = |shape: &[NonZeroU64]| shape.iter().map(|len| len.get() as usize).collect();
         Ok(Self {
             subchunk: lengths(&parts.read_chunk),
             in_shard: lengths(&parts.in_shard),
             sharding: parts.sharding,
             decoder: Box::new(parts.decoder),
-            fill_value: fill_value.as_ne_bytes().to_vec(),
-            item: element.size(),
+            fill_value: stored.fill_value.as_deref().unwrap_or(fill_value.as_ne_bytes()).to_vec(),
+            item: stored.element.size(),
         })
     }
 

@@ -1,0 +1,183 @@
+"""Codecs that zarrow does not have: zarr-python decodes the chunk, once, and zarrow does the rest."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import sys
+from pathlib import Path
+from typing import Any
+
+import numcodecs
+import numpy as np
+import oracle
+import pytest
+import zarr
+import zarrow
+from arrays import edit_json
+from failures import fails
+from zarr.codecs import BytesCodec
+
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::zarr.errors.ZarrUserWarning", "ignore::UserWarning", "ignore::FutureWarning"
+)
+
+SHAPE, CHUNKS = (23, 17), (7, 5)
+BOXES = [np.s_[0:3, 0:4], np.s_[5:23, 3:17], np.s_[22:23, 0:1], np.s_[4:4, 0:3], np.s_[6:9, 4:6]]
+
+# Filters and compressors of numcodecs that zarrow has no code for, with data types that they take.
+V2 = {
+    "lz4": (None, numcodecs.LZ4(), "<i4"),
+    "lzma": (None, numcodecs.LZMA(), ">f8"),
+    "delta": ([numcodecs.Delta("<i4")], numcodecs.Zstd(), "<i4"),
+    "delta, alone": ([numcodecs.Delta("<i4", "<i2")], None, "<i4"),
+    "quantize": ([numcodecs.Quantize(3, "<f8")], numcodecs.Blosc(), "<f8"),
+    "astype": ([numcodecs.AsType("<f4", "<f8")], numcodecs.Zlib(), "<f8"),
+    "two filters": ([numcodecs.Delta("<u2"), numcodecs.Shuffle(2)], numcodecs.LZ4(), "<u2"),
+    "times": (None, numcodecs.LZMA(), "<M8[ms]"),
+}
+
+
+def values_of(dtype: str) -> np.ndarray[Any, Any]:
+    """Values that go up and down."""
+    values = (np.arange(np.prod(SHAPE)) * 7 % 101).reshape(SHAPE)
+    return values.astype(dtype)
+
+
+def check(source: Any, expected: np.ndarray[Any, Any]) -> zarrow.ReadStats:
+    """Each read chunk is decoded once, by zarr-python."""
+    rows, stats = zarrow.read_ragged(source, BOXES, return_stats=True)
+    for row, box in zip(rows, BOXES, strict=True):
+        got = np.array(row.as_py(), expected.dtype).reshape(expected[box].shape)
+        assert got.tobytes() == expected[box].astype(got.dtype).tobytes()
+    assert stats.chunks_foreign == stats.chunks_decoded == stats.chunks_fetched
+    return stats
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("name", V2)
+def test_numcodecs_of_version_2(tmp_path: Path, name: str, order: Any) -> None:
+    """Alone and together, in either order of the axes."""
+    filters, compressor, dtype = V2[name]
+    array = zarr.create_array(
+        tmp_path / "a", shape=SHAPE, chunks=CHUNKS, dtype=dtype, zarr_format=2,
+        filters=filters, compressors=compressor, order=order, fill_value=np.zeros((), dtype)[()],
+    )  # fmt: skip
+    array[:] = values_of(dtype)
+    (tmp_path / "a" / "1.1").unlink()
+    expected = np.asarray(array[:])
+    for source in (array, tmp_path / "a"):
+        stats = check(source, expected)
+        assert stats.chunks_missing == 1
+        assert stats.chunks_decoded == 15
+
+
+@pytest.mark.parametrize("name", ["lz4", "lzma", "zlib", "crc32"])
+@pytest.mark.parametrize("sharded", [False, True, "outside"])
+def test_numcodecs_of_version_3(tmp_path: Path, name: str, sharded: bool | str) -> None:
+    """Also inside shards, whose subchunks are still read alone, and outside of them."""
+    codec = {"name": f"numcodecs.{name}", "configuration": {}}
+    inner = [BytesCodec(endian="big").to_dict(), codec]
+    shard: dict[str, Any] = {
+        "name": "sharding_indexed",
+        "configuration": {
+            "chunk_shape": CHUNKS, "codecs": inner, "index_location": "end",
+            "index_codecs": [BytesCodec().to_dict(), {"name": "crc32c"}],
+        },
+    }  # fmt: skip
+    codecs = {False: inner, True: [shard], "outside": [shard, codec]}[sharded]
+    document = {
+        "zarr_format": 3, "node_type": "array", "shape": SHAPE, "data_type": "int32",
+        "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [14, 10] if sharded else CHUNKS}},
+        "chunk_key_encoding": {"name": "default"}, "fill_value": -3,
+        "codecs": codecs, "attributes": {},
+    }  # fmt: skip
+    (tmp_path / "zarr.json").write_text(json.dumps(document))
+    array = zarr.open_array(tmp_path)
+    array[0:14] = values_of("int32")[0:14]
+    expected = np.asarray(array[:])
+    stats = zarrow.read_ragged(tmp_path, BOXES, return_stats=True)[1]
+    if name == "zlib":
+        assert stats.chunks_foreign == 0
+        oracle.assert_reads(zarrow.read_ragged(tmp_path, BOXES), expected, BOXES)
+        return
+    stats = check(tmp_path, expected)
+    assert zarrow.open_array(tmp_path).chunks == ((14, 10) if sharded == "outside" else CHUNKS)
+    assert stats.chunks_missing == (2 if sharded == "outside" else 8)
+
+
+def test_a_codec_of_ones_own(tmp_path: Path) -> None:
+    """Registered with numcodecs by the caller."""
+
+    class Xor(numcodecs.abc.Codec):  # type: ignore[misc]
+        codec_id = "zarrow-test-xor"
+
+        def encode(self, buf: Any) -> Any:
+            return (np.frombuffer(numcodecs.compat.ensure_bytes(buf), "u1") ^ 0x5A).tobytes()
+
+        def decode(self, buf: Any, out: Any = None) -> Any:
+            return numcodecs.compat.ndarray_copy(self.encode(buf), out)
+
+    numcodecs.register_codec(Xor)
+    array = zarr.create_array(
+        tmp_path / "a", shape=SHAPE, chunks=CHUNKS, dtype="<f4", zarr_format=2, compressors=Xor(),
+        filters=None,
+    )  # fmt: skip
+    array[:] = values_of("<f4")
+    check(array, np.asarray(array[:]))
+    handle = pickle.loads(pickle.dumps(zarrow.open_array(array)))
+    check(handle, np.asarray(array[:]))
+
+
+def test_codecs_that_nobody_has(tmp_path: Path) -> None:
+    """The error names the codec."""
+    array = zarr.create_array(
+        tmp_path / "a", shape=SHAPE, chunks=CHUNKS, dtype="<i4", zarr_format=2,
+        compressors=numcodecs.LZ4(),
+    )  # fmt: skip
+    array[:] = 1
+    edit_json(tmp_path / "a" / ".zarray", compressor={"id": "no-such"})
+    with fails(zarrow.UnsupportedError, words=("no-such", "install")):
+        zarrow.open_array(tmp_path / "a")
+
+
+def test_without_zarr_python(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The error names the codec and the packages that bring it."""
+    zarr.create_array(
+        tmp_path / "a", shape=SHAPE, chunks=CHUNKS, dtype="<i4", zarr_format=2,
+        compressors=numcodecs.LZ4(),
+    )  # fmt: skip
+    monkeypatch.setitem(sys.modules, "zarr.core.buffer.cpu", None)
+    with fails(zarrow.UnsupportedError, words=("lz4", "install the packages zarr and numcodecs")):
+        zarrow.open_array(tmp_path / "a")
+
+
+def test_chunks_that_are_damaged(tmp_path: Path) -> None:
+    """zarr-python's error, with the key."""
+    array = zarr.create_array(
+        tmp_path / "a", shape=SHAPE, chunks=CHUNKS, dtype="<i4", zarr_format=2,
+        compressors=numcodecs.LZMA(), filters=None,
+    )  # fmt: skip
+    array[:] = values_of("<i4")
+    chunk = tmp_path / "a" / "1.2"
+    whole = chunk.read_bytes()
+    for damage in (b"", b"x", whole[:-9], whole[9:], numcodecs.LZMA().encode(b"short")):
+        chunk.write_bytes(damage)
+        with fails(zarrow.DecodeError, words=("1.2", "could not be decoded")):
+            zarrow.read_ragged(tmp_path / "a", BOXES)
+    chunk.write_bytes(whole)
+    check(array, values_of("<i4"))
+
+
+def test_from_many_threads(tmp_path: Path) -> None:
+    """Each thread has an array of its own."""
+    values = np.arange(200_000, dtype="<i8").reshape(400, 500)
+    array = zarr.create_array(
+        tmp_path / "a", data=values, chunks=(20, 50), zarr_format=2, compressors=numcodecs.LZ4(),
+        filters=None,
+    )  # fmt: skip
+    rows = zarrow.read_ragged(array, [np.s_[:, :]] * 3, threads=8)
+    for row in rows:
+        assert np.array_equal(np.array(row.as_py()), values)
+
+
