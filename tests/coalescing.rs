@@ -36,6 +36,11 @@ fn blosc_codec() -> Value {
         {"cname": "lz4", "clevel": 5, "shuffle": "shuffle", "typesize": 2, "blocksize": 4096}})
 }
 
+/// The row of all values.
+fn all(values: &[u16]) -> Vec<Range<usize>> {
+    std::iter::once(0..values.len()).collect()
+}
+
 /// Numbers that do not compress.
 fn noise(len: usize) -> Vec<u16> {
     let mut bits = Bits(3);
@@ -117,7 +122,7 @@ fn neighbours_are_one_request() {
     {
         for order in [&in_order, &backwards, &morton] {
             let store = shard(&values, 500, &inner, order, 0);
-            let (log, ragged) = read(store.clone(), &values, &[0..values.len()], &options(1));
+            let (log, ragged) = read(store.clone(), &values, &all(&values), &options(1));
             assert_eq!((log.len(), ragged.stats().chunks_fetched), (1, 256));
             // Little of each, and every other one: gaps are read over.
             let some: Vec<_> = (0..128).map(|at| at * 1000 + 7..at * 1000 + 9).collect();
@@ -125,7 +130,7 @@ fn neighbours_are_one_request() {
             assert_eq!((log.len(), ragged.stats().chunks_fetched), (1, 128));
             // With others, each gets its share.
             for threads in [2, 4, 8] {
-                let (log, ragged) = read(store.clone(), &values, &[0..values.len()], &options(threads));
+                let (log, ragged) = read(store.clone(), &values, &all(&values), &options(threads));
                 assert_eq!(ragged.stats().chunks_fetched, 256);
                 assert!(log.len() <= 64, "{} requests on {threads} threads", log.len());
             }
@@ -139,11 +144,11 @@ fn large_subchunks_are_shared_out() {
     let values = noise(64 << 15);
     let order: Vec<usize> = (0..64).collect();
     let store = shard(&values, 1 << 15, &[lib::bytes_codec(), lib::gzip_codec()], &order, 0);
-    let (log, _) = read(store.clone(), &values, &[0..values.len()], &options(2));
+    let (log, _) = read(store.clone(), &values, &all(&values), &options(2));
     assert!(log.iter().all(|read| read.range.end - read.range.start <= 16 * (66 << 10)));
     assert!((5..=24).contains(&log.len()), "{}", log.len());
     // On one thread, requests are as long as a store's may be.
-    let (log, _) = read(store, &values, &[0..values.len()], &options(1));
+    let (log, _) = read(store, &values, &all(&values), &options(1));
     assert!((2..=3).contains(&log.len()), "{}", log.len());
     assert!(log.iter().all(|read| read.range.end - read.range.start <= 4 << 20));
 }
@@ -155,7 +160,7 @@ fn large_gaps_are_not_read() {
     let inner = [lib::bytes_codec(), lib::gzip_codec()];
     for (gap, requests) in [(READ_GAP, 1), (READ_GAP + 1, 16)] {
         let store = shard(&values, 1000, &inner, &order, gap as usize);
-        let (log, _) = read(store, &values, &[0..values.len()], &options(1));
+        let (log, _) = read(store, &values, &all(&values), &options(1));
         assert_eq!(log.len(), requests);
     }
     // Nor are subchunks that nobody wants, if they are longer.
@@ -182,7 +187,7 @@ fn parts_of_raw_and_of_blosc_subchunks_stay_parts() {
         assert!(bytes(&log) < 11 * (66 << 10) + 6 * (40 << 10));
         assert!(log.len() <= 5 + 6 * 3, "{} requests", log.len());
         // Wholes alone.
-        let (log, _) = read(store, &values, &[0..values.len()], &options(1));
+        let (log, _) = read(store, &values, &all(&values), &options(1));
         assert_eq!(log.len(), 1);
     }
 }
@@ -196,7 +201,7 @@ fn a_limit_makes_requests_shorter() {
     for limit in [1 << 24, 100_000, 30_000, 15_000] {
         for threads in [1, 4] {
             let limited = options(threads).with_memory_limit(Some(limit));
-            let (log, ragged) = read(store.clone(), &values, &[0..values.len()], &limited);
+            let (log, ragged) = read(store.clone(), &values, &all(&values), &limited);
             assert!(ragged.stats().bytes_held <= limit as u64, "{:?}", ragged.stats());
             assert!(ragged.stats().bytes_held > 0);
             if threads == 1 {

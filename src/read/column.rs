@@ -88,7 +88,7 @@ impl<'a> ColumnRead<'a> {
         let cast = array.cast_to(element);
         let fill_value = fill_value(array, element);
         let missing = AtomicUsize::new(0);
-        Self { array, fetch, scatter, missing_chunks, validity, cast, fill_value, workers, missing }
+        Self { array, scatter, missing_chunks, validity, cast, fill_value, fetch, workers, missing }
     }
 
     /// The next read chunk that nobody has claimed yet.

@@ -88,7 +88,8 @@ impl Source {
     /// What a request costs: of a file, a system call; else, it may go round the world.
     pub(crate) fn request(&self) -> Request {
         match self {
-            Self::Local(_) => Request { most: 256 << 10, worth: 16 << 10 },
+            // More would only push decoded bytes out of a core's cache.
+            Self::Local(_) => Request { most: 64 << 10, worth: 16 << 10 },
             Self::Storage(_) => Request { most: 4 << 20, worth: 256 << 10 },
         }
     }
