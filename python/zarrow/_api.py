@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import math
-import operator
 import os
 import re
-import reprlib
 import sys
 from pathlib import Path
-from types import EllipsisType
 from typing import TYPE_CHECKING, Any, Literal, cast, overload
 from urllib.parse import urlsplit
 from urllib.request import url2pathname
@@ -19,8 +15,9 @@ import pyarrow as pa
 
 from zarrow import _zarrow
 from zarrow._codecs import ForeignCodecs
-from zarrow._items import is_transform, settled
-from zarrow._selections import _column, _type_name
+from zarrow._columns import _column, _type_name
+from zarrow._items import check_selections, settled
+from zarrow._options import check_indexing, check_promote, options, result_dtype
 from zarrow._zarrow import Array, Selections
 from zarrow.errors import SelectionError, UnsupportedError
 
@@ -31,9 +28,6 @@ if TYPE_CHECKING:
     from zarrow._zarrow import Plan, ReadStats
 
 _ACCEPTED = "expected a path (str or os.PathLike), a zarr.Array on a LocalStore, or a zarrow.Array"
-_MAX_THREADS = 1024
-_INDEXING = ("orthogonal", "pointwise")
-_MISSING_CHUNKS = ("fill", "null", "error")
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)(::[A-Za-z][A-Za-z0-9+.-]+)*://")
 
 
@@ -192,13 +186,14 @@ def read_ragged(
     indexing
         What several index arrays in one selection mean. ``"orthogonal"``: each selects along its
         own axis, as Zarr's ``oindex``. ``"pointwise"``: together they are coordinates, as in
-        NumPy and Zarr's ``vindex``; a bare array of shape ``(n, ndim)`` holds the coordinates of
-        n points.
+        NumPy and Zarr's ``vindex``; a bare array or table of shape ``(n, ndim)`` in the list holds
+        the coordinates of n points. Only with a list of selections.
     missing_chunks
         What becomes of chunks that the store does not hold: ``"fill"`` (the array's fill value),
         ``"null"`` or ``"error"``.
     fill
-        The value beyond the array where ``out_of_bounds="fill"``. None: the array's fill value.
+        The value beyond the array, which the data type of the result must hold exactly. Only where
+        ``out_of_bounds="fill"``. None: the array's fill value.
     return_stats
         Whether to give back what the read did as well.
     threads
@@ -263,15 +258,18 @@ def read_ragged(
     [[0, 1, 2, 3], [102, 103], [4, 5, 6, 7]]
     """
     handles, of = _open_arrays(array, path, sources, fields)
-    _check_is_list(selections)
-    result, stats = _zarrow._read(
-        handles,
-        of,
-        selections,
-        _check_name(indexing, "indexing", _INDEXING),
-        promote,
-        _options(_dtype(handles), threads, memory_limit, missing_chunks, fill),
+    mode, promotes = check_indexing(indexing), check_promote(promote)
+    asked = check_selections(selections, mode)
+    dtype = result_dtype(handles, promote=promotes)
+    how = options(
+        asked,
+        dtype,
+        threads=threads,
+        memory_limit=memory_limit,
+        missing_chunks=missing_chunks,
+        fill=fill,
     )
+    result, stats = _zarrow._read(handles, of, asked, mode, promotes, how)
     return (result, stats) if return_stats else result
 
 
@@ -319,12 +317,20 @@ def plan(
     [[[1, 2], [5, 6]], [[8, 9, 10, 11]]]
     """
     handles, of = _open_arrays(array, path, sources, fields)
-    _check_is_list(selections)
-    mode = _check_name(indexing, "indexing", _INDEXING)
-    if not isinstance(selections, Selections):
-        selections = _zarrow._items([settled(each) for each in selections], mode, handles, of)
-    options = _options(_dtype(handles), threads, memory_limit, missing_chunks, fill)
-    return _zarrow._plan(handles, of, selections, promote, options)
+    mode, promotes = check_indexing(indexing), check_promote(promote)
+    asked = check_selections(selections, mode)
+    dtype = result_dtype(handles, promote=promotes)
+    how = options(
+        asked,
+        dtype,
+        threads=threads,
+        memory_limit=memory_limit,
+        missing_chunks=missing_chunks,
+        fill=fill,
+    )
+    if not isinstance(asked, Selections):
+        asked = _zarrow._items([settled(each) for each in asked], mode, handles, of)
+    return _zarrow._plan(handles, of, asked, promotes, how)
 
 
 def _open_arrays(
@@ -337,7 +343,10 @@ def _open_arrays(
     names = _check_fields(fields)
     if not isinstance(array, (list, tuple)):
         if sources is not None:
-            raise TypeError("sources was given with one array; expected it only with a list")
+            raise TypeError(
+                f"sources was given, but array is of type {_type_name(array)}; "
+                "expected sources= only with a list of arrays: pass [array], or list(arrays)"
+            )
         return [_choose(open_array(cast("ArrayLike", array), path=path), names)], None
     if not array:
         raise ValueError("array is an empty list; expected at least one array")
@@ -371,147 +380,6 @@ def _check_fields(fields: Sequence[str] | None) -> list[str] | None:
 
 def _choose(array: Array, names: list[str] | None) -> Array:
     return array if names is None else array._with_fields(names)
-
-
-def _dtype(arrays: list[Array]) -> np.dtype[Any]:
-    """Give the data type of the result, or the first where Rust will refuse to mix them."""
-    try:
-        return np.result_type(*(array.dtype for array in arrays))
-    except TypeError:
-        return arrays[0].dtype
-
-
-def _options(
-    dtype: np.dtype[Any],
-    threads: int | None,
-    memory_limit: int | None,
-    missing_chunks: MissingChunks,
-    fill: Any,
-) -> tuple[int | None, int | None, str, bytes | None]:
-    """Check how to read, and bring it to the form that Rust takes."""
-    return (
-        _check_threads(threads),
-        _check_memory_limit(memory_limit),
-        _check_name(missing_chunks, "missing_chunks", _MISSING_CHUNKS),
-        None if fill is None else _fill_bytes(fill, dtype),
-    )
-
-
-def _check_name(name: str, argument: str, names: tuple[str, ...]) -> str:
-    if name not in names:
-        raise ValueError(f"{argument} is {name!r}; expected one of {names}")
-    return name
-
-
-def _fill_bytes(fill: Any, dtype: np.dtype[Any]) -> bytes:
-    """Give the bytes of one element that is exactly `fill`."""
-    if dtype.names is not None:
-        return _record_bytes(fill, dtype)
-    value = np.asarray(fill)
-    if value.ndim:
-        raise ValueError(f"fill has shape {value.shape}; expected one value")
-    if dtype.kind == value.dtype.kind and dtype.kind in "Mm":
-        time = value.astype(dtype)
-        # There and back: NumPy's comparison of two units wraps around.
-        if np.isnat(value) or time.astype(value.dtype) == value:
-            return time.tobytes()
-    if dtype.kind in "SUV":
-        return _padded_bytes(fill, dtype)
-    # Python's large integers are objects.
-    kinds = {"b": "b", "c": "iufcO", "M": "", "m": ""}.get(dtype.kind, "iufO")
-    if value.dtype.kind in kinds:
-        try:
-            with np.errstate(all="ignore"):
-                cast = value.astype(dtype)
-            if _is_same(cast.item(), value.item()):
-                return cast.tobytes()
-        except (TypeError, ValueError, OverflowError):
-            pass
-    raise ValueError(f"fill is {fill!r}; expected a value that {dtype} holds exactly")
-
-
-def _padded_bytes(fill: Any, dtype: np.dtype[Any]) -> bytes:
-    """Give the bytes of a string, or of bytes, of at most the length that `dtype` has."""
-    if isinstance(fill, (bytes, np.void)) and dtype.kind in "SV":
-        value = bytes(fill) if isinstance(fill, bytes) else fill.tobytes()
-        fits = len(value) == dtype.itemsize if dtype.kind == "V" else len(value) <= dtype.itemsize
-        if fits:
-            return value.ljust(dtype.itemsize, b"\0")
-    if isinstance(fill, str) and dtype.kind == "U" and len(fill) <= dtype.itemsize // 4:
-        return np.array(fill, dtype).tobytes()
-    kind = "a str" if dtype.kind == "U" else "bytes"
-    raise ValueError(f"fill is {fill!r}; expected {kind} that {dtype} holds exactly")
-
-
-def _record_bytes(fill: Any, dtype: np.dtype[Any]) -> bytes:
-    """Give the bytes of a tuple of a value for each field, or of a record."""
-    names = dtype.names or ()
-    if isinstance(fill, np.void) and fill.dtype.names == names:
-        fill = tuple(fill[name] for name in names)
-    if not isinstance(fill, tuple) or len(fill) != len(names):
-        raise ValueError(f"fill is {fill!r}; expected a tuple of a value for each of {names}")
-    parts = []
-    for name, value in zip(names, fill, strict=True):
-        field = dtype[name]
-        base, shape = field.base, field.shape
-        if not shape:
-            parts.append(_fill_bytes(value, base))
-            continue
-        values = np.empty(shape, object)
-        values[...] = value
-        parts += [_fill_bytes(each, base) for each in values.reshape(-1)]
-    return b"".join(parts)
-
-
-def _is_same(one: Any, other: Any) -> bool:
-    """Compare Python numbers, which unlike NumPy's are compared exactly. NaN is the same as NaN."""
-    if not isinstance(other, (int, float, complex)):
-        return False
-    parts = ((one.real, other.real), (one.imag, other.imag))
-    return all(a == b or (math.isnan(a) and math.isnan(b)) for a, b in parts)
-
-
-def _check_is_list(selections: object) -> None:
-    """Refuse one selection in place of a list: to tell the two apart would be a guess."""
-    items = selections if isinstance(selections, tuple) else (selections,)
-    if is_transform(selections) or any(
-        isinstance(item, (slice, int, np.integer, EllipsisType)) for item in items
-    ):
-        msg = (
-            f"selections is {reprlib.repr(selections)}, which may be taken for one selection; "
-            "pass a list of selections, such as [numpy.s_[0:3, 1:2]]"
-        )
-        raise TypeError(msg)
-    iterable = hasattr(selections, "__iter__") or hasattr(selections, "__getitem__")
-    if not (iterable or isinstance(selections, Selections)):
-        msg = (
-            f"selections is of type {_type_name(selections)}; expected a list of selections, "
-            "or what zarrow.ranges(...) and its like make"
-        )
-        raise TypeError(msg)
-
-
-def _check_threads(threads: int | None) -> int | None:
-    if threads is None:
-        return None
-    count = operator.index(threads)
-    if not 1 <= count <= _MAX_THREADS:
-        raise ValueError(
-            f"threads is {count}; expected 1 to {_MAX_THREADS}, "
-            "or None for as many as may run at once"
-        )
-    return count
-
-
-def _check_memory_limit(memory_limit: int | None) -> int | None:
-    if memory_limit is None:
-        return None
-    limit = operator.index(memory_limit)
-    if limit < 1:
-        raise ValueError(
-            f"memory_limit is {limit}; expected a positive number of bytes, or None for no limit"
-        )
-    return min(limit, sys.maxsize)
 
 
 def _local_path(store: str | os.PathLike[str]) -> str:

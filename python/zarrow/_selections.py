@@ -4,13 +4,23 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from zarrow import _zarrow
+from zarrow._columns import (
+    _Column,
+    _column,
+    _columns,
+    _is_list,
+    _ndim,
+    _nulls,
+    _type_name,
+    _wrap,
+)
 from zarrow.errors import SelectionError
 
 if TYPE_CHECKING:
@@ -98,7 +108,7 @@ def boxes(
         Shape ``(n, ndim)``, in elements, with ``0 <= start <= stop <= shape`` on every axis. The
         columns are the leading axes of the array; axes after them are whole. A two-dimensional
         NumPy array, an Arrow array of lists of one length (``FixedSizeList`` is best), a Series of
-        such lists, or nested lists, of any integer type.
+        such lists, nested lists, or a data frame or table with these columns, of any integer type.
         The values are copied.
     steps
         Shape ``(n, ndim)``: takes every ``step``-th element on each axis, as in :func:`ranges`.
@@ -242,9 +252,10 @@ def indices(lists: Any, values: Integers | None = None, *, axis: int = 0) -> Sel
     Parameters
     ----------
     lists
-        An Arrow array of lists of integers (a null list gives a null row), or, with `values`,
-        offsets of shape ``(n + 1,)``: list *i* is ``values[offsets[i]:offsets[i + 1]]``. Indices
-        may have any order and repeat; negative ones count from the end.
+        Lists of integers: an Arrow array or a Series of them, nested lists (a null list gives a
+        null row), or a NumPy array of shape ``(n, k)``. Or, with `values`, offsets of shape
+        ``(n + 1,)``: list *i* is ``values[offsets[i]:offsets[i + 1]]``. Indices may have any order
+        and repeat; negative ones count from the end.
     values
         All indices, where `lists` are offsets.
     axis
@@ -272,23 +283,20 @@ def indices(lists: Any, values: Integers | None = None, *, axis: int = 0) -> Sel
     [[30, 10], None, [90, 80, 90]]
     """
     valid = None
-    if values is None:
-        array = lists if isinstance(lists, (pa.Array, pa.ChunkedArray)) else _to_arrow(lists)
-        if isinstance(array, pa.ChunkedArray):
-            array = array.combine_chunks()
-        if pa.types.is_null(array.type):
-            array = array.cast(pa.large_list(pa.int64()))  # no lists, or null ones alone
-        if not _is_list(array.type) or _is_list(array.type.value_type):
-            raise TypeError(f"lists is an Arrow array of {array.type}; expected lists of integers")
+    if values is not None:
+        offsets = _column(lists, "offsets", 1).values.to_numpy()
+        column = _column(values, "values", 1)
+        _check_offsets(offsets, len(column.values))
+    elif isinstance(lists, np.ndarray) and lists.ndim == 2:
+        column = _column(lists, "lists", 2)
+        offsets = np.arange(len(lists) + 1) * lists.shape[1]
+    else:
+        array = _to_lists(lists)
         if array.null_count:
             valid = pc.is_valid(array)
         lengths = pc.fill_null(pc.list_value_length(array), 0).to_numpy().astype(np.int64)
         offsets = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
         column = _column(array.flatten(), "lists", 1)
-    else:
-        offsets = _column(lists, "offsets", 1).values.to_numpy()
-        column = _column(values, "values", 1)
-        _check_offsets(offsets, len(column.values))
     return _zarrow._lists(_wrap(offsets), column.values, valid, _check_axis(axis))
 
 
@@ -297,10 +305,10 @@ def _boxes(
     columns: tuple[_Column, _Column, _Column | None],
     *,
     axis: int = 0,
-    out_of_bounds: OutOfBounds = "error",
+    out_of_bounds: Any = "error",
 ) -> Selections:
     """Hand starts, stops and steps over. The columns of one axis may have one dimension."""
-    if out_of_bounds not in _OUT_OF_BOUNDS:
+    if not (isinstance(out_of_bounds, str) and out_of_bounds in _OUT_OF_BOUNDS):
         raise ValueError(f"out_of_bounds is {out_of_bounds!r}; expected one of {_OUT_OF_BOUNDS}")
     first, last, step = columns
     number, ndim = (*first.shape, 1)[:2]
@@ -310,9 +318,10 @@ def _boxes(
 
 def _sides(shape: int | Sequence[int]) -> np.ndarray[Any, Any]:
     """Give the lengths of a window as a vector."""
-    sides = shape if isinstance(shape, Iterable) else (shape,)
+    given: Any = shape  # a NumPy array too
+    is_many = isinstance(given, Iterable) and getattr(given, "ndim", None) != 0
     try:
-        lengths = tuple(operator.index(length) for length in sides)
+        lengths = tuple(operator.index(length) for length in (given if is_many else (given,)))
     except TypeError as err:
         msg = f"shape is {shape!r}; expected an integer, or one for each axis"
         raise TypeError(msg) from err
@@ -349,6 +358,8 @@ def _chosen(rows: Any, count: int) -> Any:
         return rows
     chosen = np.asarray(rows.to_numpy() if isinstance(rows, pa.ChunkedArray) else rows)
     if chosen.dtype.kind == "b":
+        if isinstance(rows, np.ma.MaskedArray) and np.ma.is_masked(rows):
+            raise _nulls("rows", int(np.ma.getmaskarray(rows).sum()))
         if chosen.shape != (count,):
             raise SelectionError(
                 f"rows is a mask of shape {chosen.shape}; expected ({count},), a bool for each row"
@@ -364,196 +375,18 @@ def _chosen(rows: Any, count: int) -> Any:
     return column
 
 
-def _ndim(values: Any) -> int:
-    """Give the number of axes of one argument, 2 for nested lists."""
-    if isinstance(values, (pa.Array, pa.ChunkedArray)):
-        return 2 if _is_list(values.type) else 1
-    if isinstance(values, (list, tuple)) or hasattr(values, "__arrow_c_stream__"):  # a Series too
-        first = next(iter(values), None)
-        return 1 if first is None else 1 + int(hasattr(first, "__len__"))
-    return int(getattr(values, "ndim", 1))
-
-
-def _to_arrow(lists: Any) -> pa.Array | pa.ChunkedArray:
+def _to_lists(lists: Any) -> pa.Array:
+    """Turn lists of any kind into lists of Arrow."""
     try:
-        if hasattr(lists, "__arrow_c_stream__"):
-            return pa.chunked_array(lists)
-        return pa.array(lists)
-    except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError, TypeError) as err:
+        if isinstance(lists, pa.ChunkedArray) or hasattr(lists, "__arrow_c_stream__"):
+            array = pa.chunked_array(lists).combine_chunks()
+        else:
+            array = pa.array(lists)
+    except (pa.ArrowException, OverflowError, TypeError, ValueError) as err:
         msg = f"lists is of type {_type_name(lists)} ({err}); expected lists of integers of int64"
         raise TypeError(msg) from err
-
-
-class _Column(NamedTuple):
-    """Integers of one argument: flat in C order, int64, without nulls."""
-
-    values: pa.Array
-    shape: tuple[int, ...]
-
-
-def _columns(
-    ndim: int, *, starts: Integers, stops: Integers, steps: Integers | None
-) -> tuple[_Column, _Column, _Column | None]:
-    first, last = _column(starts, "starts", ndim), _column(stops, "stops", ndim)
-    step = None if steps is None else _column(steps, "steps", ndim)
-    for name, other in (("stops", last), ("steps", step)):
-        if other is not None and first.shape != other.shape:
-            msg = (
-                f"starts has shape {first.shape} but {name} has shape {other.shape}; "
-                f"expected the same shape: give one {name[:-1]} for each start"
-            )
-            raise SelectionError(msg)
-    return first, last, step
-
-
-def _column(values: Any, name: str, ndim: int) -> _Column:
-    """Turn one argument into a column of ``ndim`` axes (1 or 2)."""
-    if isinstance(values, np.ndarray):
-        return _from_numpy(values, name, ndim)
-    if not isinstance(values, pa.Array) and hasattr(values, "__arrow_c_array__"):
-        values = pa.array(values)
-    if isinstance(values, (pa.Array, pa.ChunkedArray)):
-        return _from_arrow(values, name, ndim)
-    if hasattr(values, "__arrow_c_stream__"):
-        try:
-            return _from_arrow(pa.chunked_array(values), name, ndim)
-        except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
-            return _from_list(list(values), name, ndim)  # says what is wrong
-    if hasattr(values, "__array__"):
-        return _from_numpy(np.asarray(values), name, ndim)
-    if isinstance(values, (list, tuple, range)):
-        return _from_list(values, name, ndim)
-    msg = (
-        f"{name} is of type {_type_name(values)}; "
-        "expected a NumPy array, an Arrow array, a Series or a list of integers"
-    )
-    raise TypeError(msg)
-
-
-def _from_numpy(values: np.ndarray[Any, Any], name: str, ndim: int) -> _Column:
-    if values.dtype.kind not in "iu":
-        raise _not_integers(name, str(values.dtype))
-    if values.ndim != ndim:
-        raise _wrong_shape(name, values.shape, ndim)
-    if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
-        raise _nulls(name, int(np.ma.getmaskarray(values).sum()))
-    if values.dtype.kind == "u" and values.dtype.itemsize == 8:
-        _check_fits(values, name)
-    return _Column(_copy(values), values.shape)
-
-
-def _from_arrow(values: pa.Array | pa.ChunkedArray, name: str, ndim: int) -> _Column:
-    if isinstance(values, pa.ChunkedArray):
-        values = pa.concat_arrays(values.chunks) if values.num_chunks else pa.array([], values.type)
-    if values.null_count:
-        raise _nulls(name, values.null_count)
-    shape: tuple[int, ...] = (len(values),)
-    if _is_list(values.type):
-        shape = (len(values), _list_width(values, name))
-        values = values.flatten()
-        if values.null_count:
-            raise _nulls(name, values.null_count)
-    if not (
-        pa.types.is_integer(values.type) or (pa.types.is_null(values.type) and not len(values))
-    ):
-        raise _not_integers(name, str(values.type))
-    if shape == (0,) and ndim == 2:
-        shape = (0, 0)  # no boxes at all
-    if len(shape) != ndim:
-        raise _wrong_shape(name, shape, ndim)
-    if pa.types.is_uint64(values.type):
-        _check_fits(values.to_numpy().reshape(shape), name)
-    return _Column(_copy(values.cast(pa.int64()).to_numpy()), shape)
-
-
-def _from_list(values: Sequence[Any], name: str, ndim: int) -> _Column:
-    try:
-        return _from_arrow(pa.array(values), name, ndim)
-    except OverflowError as err:
-        row = next(i for i, value in enumerate(values) if _beyond_int64(value))
-        raise _too_large(name, row, values[row]) from err
-    except (pa.ArrowInvalid, pa.ArrowTypeError) as err:
-        msg = f"{name} is a list that is not of integers alone ({err}); expected integers"
-        raise TypeError(msg) from err
-
-
-def _copy(values: np.ndarray[Any, Any]) -> pa.Array:
-    """Copy into memory of our own: the caller's may change, even between a check and its use."""
-    return _wrap(np.array(values, dtype=np.int64, order="C", subok=False))
-
-
-def _wrap(values: np.ndarray[Any, Any]) -> pa.Array:
-    """Make an Arrow array of values that nobody changes, without a copy if they are in C order."""
-    flat = np.ascontiguousarray(values, dtype=np.int64).reshape(-1)
-    # Not `pa.array`, which imports pandas where there is one: a quarter of a second.
-    return pa.Array.from_buffers(pa.int64(), flat.size, [None, pa.py_buffer(flat)])
-
-
-def _is_list(data_type: pa.DataType) -> bool:
-    kinds = (pa.types.is_fixed_size_list, pa.types.is_large_list, pa.types.is_list)
-    return any(is_kind(data_type) for is_kind in kinds)
-
-
-def _list_width(values: Any, name: str) -> int:
-    """Length of every list, which is one and the same."""
-    if pa.types.is_fixed_size_list(values.type):
-        return int(values.type.list_size)
-    if not len(values):
-        return 0
-    lengths = pc.min_max(pc.list_value_length(values)).as_py()
-    if lengths["min"] != lengths["max"]:
-        msg = (
-            f"{name} has lists of {lengths['min']} to {lengths['max']} integers; "
-            "expected as many as the array has axes in every one"
-        )
-        raise SelectionError(msg)
-    return int(lengths["min"])
-
-
-def _wrong_shape(name: str, shape: tuple[int, ...], ndim: int) -> SelectionError:
-    if ndim != 1:
-        expected, remedy = "(n, ndim)", "give a row for each box and a column for each axis"
-    elif name in ("starts", "stops", "steps"):
-        expected, remedy = "(n,)", "give one number for each range, or use zarrow.boxes"
-    else:
-        expected, remedy = "(n,)", "give one number for each"
-    return SelectionError(f"{name} has shape {shape}; expected {expected}: {remedy}")
-
-
-def _not_integers(name: str, data_type: str) -> TypeError:
-    return TypeError(
-        f"{name} has data type {data_type}; expected integers: "
-        "convert the values where they are made, or cast them to int64"
-    )
-
-
-def _nulls(name: str, count: int) -> SelectionError:
-    return SelectionError(
-        f"{name} has nulls ({count}); expected none: drop those selections or fill them in"
-    )
-
-
-def _check_fits(values: np.ndarray[Any, Any], name: str) -> None:
-    """Refuse unsigned values that int64 cannot hold."""
-    if values.size and values.max() > _MAX:
-        row = int(np.argwhere(values > _MAX)[0][0])
-        raise _too_large(name, row, values[row])
-
-
-def _beyond_int64(value: Any) -> bool:
-    numbers = value if isinstance(value, (list, tuple)) else (value,)
-    return any(isinstance(number, int) and not -_MAX - 1 <= number <= _MAX for number in numbers)
-
-
-def _too_large(name: str, row: int, value: object) -> SelectionError:
-    return SelectionError(
-        f"selection {row}: {name} holds {value}, beyond the range of int64; "
-        f"expected at most {_MAX}: no array is that long, so look at how the numbers were made"
-    )
-
-
-def _type_name(value: object) -> str:
-    kind = type(value)
-    if kind.__module__ == "builtins":
-        return kind.__qualname__
-    return f"{kind.__module__}.{kind.__qualname__}"
+    if pa.types.is_null(array.type):
+        array = array.cast(pa.large_list(pa.int64()))  # no lists, or null ones alone
+    if not _is_list(array.type) or _is_list(array.type.value_type):
+        raise TypeError(f"lists is an Arrow array of {array.type}; expected lists of integers")
+    return array

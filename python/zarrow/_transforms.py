@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
+from zarrow._columns import _wrap
 from zarrow._items import Points
-from zarrow._selections import _wrap
 from zarrow.errors import AllocationError, SelectionError, UnsupportedError
 
 if TYPE_CHECKING:

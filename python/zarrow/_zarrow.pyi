@@ -112,7 +112,22 @@ class Plan:
         many it serves) and `bytes` (decoded).
         """
     @overload
-    def read(self, *, return_stats: Literal[False] = False) -> pa.Array: ...
+    def read(self, *, return_stats: Literal[False] = False) -> pa.Array:
+        """Read the rows, as :func:`zarrow.read_ragged` does with the arguments of the plan.
+
+        What is in the store now is read, whatever it was when the plan was made. Threads, memory
+        limit, missing chunks and fill value are those that :func:`zarrow.plan` was given.
+
+        Parameters
+        ----------
+        return_stats
+            Whether to give back what the read did as well.
+
+        Raises
+        ------
+        StoreError, DecodeError, AllocationError
+            As :func:`zarrow.read_ragged`.
+        """
     @overload
     def read(self, *, return_stats: Literal[True]) -> tuple[pa.Array, ReadStats]: ...
     @overload
@@ -160,7 +175,8 @@ class ReadStats:
     @property
     def read_seconds(self) -> float:
         """Wall time of fetching, decoding and copying, in seconds."""
-    def as_dict(self) -> dict[str, int | float]: ...
+    def as_dict(self) -> dict[str, int | float]:
+        """Give all of these by name."""
     def __repr__(self) -> str: ...
 
 def _open_local(

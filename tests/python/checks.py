@@ -142,6 +142,17 @@ def rows_of_columns(
     return rows
 
 
+def columns_of_boxes(
+    bounds: Sequence[tuple[tuple[int, int], ...]], policy: Any, shape: tuple[int, ...]
+) -> Columns:
+    """Boxes of the leading axes of an array of `shape`, and the indices that they ask for."""
+    ends = np.array(bounds, np.int64).reshape(len(bounds), -1, 2)
+    whole = [(0, length) for length in shape[ends.shape[1] :]]
+    rows = [tuple(np.arange(*pair) for pair in (*bound, *whole)) for bound in bounds]
+    selections = zarrow.boxes(ends[..., 0], ends[..., 1], out_of_bounds=policy)
+    return Columns(selections, list(rows), policy, f"boxes {bounds} {policy}")
+
+
 def check_items(
     written: Written,
     selections: Sequence[Any],

@@ -136,7 +136,6 @@ NOT_INTEGERS = {
     "arrow dates": pa.array([1], pa.timestamp("s")),
     "arrow floats, empty": pa.array([], pa.float64()),
     "pandas floats": pd.Series([1.0]),
-    "a data frame": pl.DataFrame({"a": [1]}),
 }
 
 

@@ -171,6 +171,44 @@ def test_h5py_2536_and_pynwb_1276_many_indices(tmp_path: Path, order: str) -> No
     assert stats.chunks_decoded == -(-values.size // 4096)
 
 
+INTERRUPTED = """
+import os, signal, sys, threading, time
+import numpy as np, zarrow
+array = zarrow.open_array(sys.argv[1])
+index = np.random.default_rng(1).integers(0, array.shape[0], 644_742)
+if sys.argv[2] == "indices":
+    plan = zarrow.plan(array, [(index, slice(0, 1))])
+else:
+    plan = zarrow.plan(array, [(index, index % 7)], indexing="pointwise")
+begin = time.perf_counter()
+plan.read()
+whole = time.perf_counter() - begin
+threading.Timer(whole / 10, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+begin = time.perf_counter()
+try:
+    plan.read()
+except KeyboardInterrupt:
+    print("early" if time.perf_counter() - begin < 0.8 * whole else "late")
+print(len(plan.read()))
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals are sent otherwise there")
+@pytest.mark.parametrize("asked", ["indices", "points"])
+def test_h5py_2536_and_pynwb_1276_interrupt(tmp_path: Path, asked: str) -> None:
+    """Ctrl-C ends a read of so many indices."""
+    rows = 500
+    shape, chunks = (rows, 1 << 20), (1, 1 << 20)
+    gzip = zarr.codecs.GzipCodec(level=1)
+    z = zarr.create_array(tmp_path / "a", shape=shape, chunks=chunks, dtype="u1", compressors=gzip)
+    z[0] = np.random.default_rng(1).integers(0, 16, 1 << 20)
+    for row in range(1, rows):  # all of one file
+        (tmp_path / f"a/c/{row}").mkdir()
+        (tmp_path / f"a/c/{row}/0").hardlink_to(tmp_path / "a/c/0/0")
+    done = run(INTERRUPTED, str(tmp_path / "a"), asked)
+    assert done.stdout.split() == ["early", "1"], done.stderr
+
+
 def test_swiftsimio_311_ranges_that_overlap(make: Maker) -> None:
     """Each selection gets values of its own."""
     written = make(dtype="float64", shape=(100, 3), chunks=(16, 2), codecs=("zstd",))

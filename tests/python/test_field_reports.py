@@ -17,6 +17,8 @@ import numpy as np
 import pytest
 import zarr
 import zarrow
+from arrays import Maker, edit_json
+from failures import fails, run
 
 BYTES = {"name": "bytes", "configuration": {"endian": "little"}}
 ZSTD = {"name": "zstd", "configuration": {"level": 1, "checksum": False}}
@@ -189,3 +191,148 @@ def test_no_boxes_at_all(tmp_path: Path) -> None:
     result = zarrow.read_ragged(write(tmp_path, [BYTES]), zarrow.boxes([], []))
     assert len(result) == 0
     assert str(result.type) == "large_list<item: uint8 not null>"
+
+
+# ---- plans of what is too large --------------------------------------------------------------
+
+LIMITED = """
+import sys
+import numpy as np, zarrow
+try:
+    import resource
+    resource.setrlimit(resource.RLIMIT_AS, (6 << 30, 6 << 30))
+except ImportError:
+    pass
+array, n = zarrow.open_array(sys.argv[1]), int(sys.argv[2])
+"""
+# Of 1e9 elements in chunks of 100, 100,001 rows of 2e8: 2e11 pieces, and 80 TB. To count the pieces
+# takes no memory, but many minutes.
+TOO_LARGE = {
+    "ranges": "zarrow.ranges([0] * n, [200_000_000] * n)",
+    "ranges with steps": "zarrow.ranges([0] * n, [600_000_000] * n, [3] * n)",
+    "ranges, backwards": "zarrow.ranges([999_999_999] * n, [-1] * n, [-5] * n)",
+    "boxes": "zarrow.boxes([[0]] * n, [[200_000_000]] * n)",
+    "boxes, clipped": "zarrow.boxes([[-9]] * n, [[2**62]] * n, out_of_bounds='clip')",
+    "windows that are filled": "zarrow.windows([5] * n, 400_000_000, out_of_bounds='fill')",
+    "windows that are null": "zarrow.windows([5] * n, 400_000_000, out_of_bounds='null')",
+    "slices": "[slice(200_000_000)] * n",
+    "slices with steps": "[slice(None, None, 5)] * n",
+    "whole": "[...] * n",
+    "two kinds": "[slice(200_000_000), ...] * (n // 2) + [slice(0)]",
+}
+
+
+@pytest.mark.parametrize("rows", [99_999, 100_001])
+@pytest.mark.parametrize("name", TOO_LARGE)
+def test_results_that_are_too_large_are_not_planned(make: Maker, name: str, rows: int) -> None:
+    """The sizes are added up before any piece is looked for, whatever the number of rows."""
+    written = make(dtype="float32", shape=(4,), chunks=(4,), missing=1.0, fill_seed=1)
+    grid = {"name": "regular", "configuration": {"chunk_shape": [100]}}
+    edit_json(written.path / "zarr.json", shape=[1_000_000_000], chunk_grid=grid)
+    code = LIMITED + f"asked = {TOO_LARGE[name]}\n"
+    for call in ("read_ragged", "plan"):
+        code += (
+            f"try: zarrow.{call}(array, asked)\n"
+            "except zarrow.AllocationError as error: print(error)\n"
+            "else: raise SystemExit('no error')\n"
+        )
+    done = run(code, str(written.path), str(rows), timeout=60)
+    assert done.returncode == 0, done.stderr
+    assert len(done.stdout.splitlines()) == 2
+
+
+def test_sizes_of_several_arrays(make: Maker) -> None:
+    """The same of rows that are spread over arrays."""
+    written = [make(dtype="float32", shape=(4,), chunks=(4,), missing=1.0) for _ in range(2)]
+    grid = {"name": "regular", "configuration": {"chunk_shape": [100]}}
+    for each in written:
+        edit_json(each.path / "zarr.json", shape=[1_000_000_000], chunk_grid=grid)
+    code = LIMITED + (
+        "asked = zarrow.ranges([0] * n, [200_000_000] * n)\n"
+        "try: zarrow.read_ragged([array, sys.argv[3]], asked, sources=np.arange(n) % 2)\n"
+        "except zarrow.AllocationError: pass\n"
+        "else: raise SystemExit('no error')\n"
+    )
+    done = run(code, str(written[0].path), "100001", str(written[1].path), timeout=60)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("indexing", ["orthogonal", "pointwise"])
+def test_products_that_are_too_large(tmp_path: Path, indexing: str) -> None:
+    """Index arrays that select more than there is memory for are refused, and end no process."""
+    zarr.create_array(tmp_path / "a", data=np.ones((9, 9, 9), "u1"), chunks=(4, 4, 4))
+    code = (
+        LIMITED
+        + """
+many = np.zeros(n, np.int64)
+asked = {
+    "orthogonal": [(many, many), (many, 0, many), (many, many, many), (slice(None), many, many)],
+    "pointwise": [
+        (many[:, None], many), (many[:, None], many[None]), (many, slice(None), many[:, None]),
+        (many[:, None, None], many[:, None], many),
+    ],
+}[sys.argv[3]]
+for one in asked:
+    for read in (zarrow.read_ragged, zarrow.plan):
+        for selections in ([one], [one] * 3, [None, one]):
+            try: read(array, selections, indexing=sys.argv[3])
+            except zarrow.AllocationError as error: assert str(error)
+            else: raise SystemExit("no error")
+"""
+    )
+    done = run(code, str(tmp_path / "a"), "400000", indexing, timeout=60)
+    assert done.returncode == 0, (done.returncode, done.stderr)
+
+
+@pytest.mark.parametrize("chunk", [2**40, 2**59, 2**61, 2**62, 2**63 - 1])
+@pytest.mark.parametrize("dtype", ["uint8", "float64", "complex128"])
+def test_plans_of_huge_read_chunks(make: Maker, dtype: str, chunk: int) -> None:
+    """What they would decode is more than 64 bits: it is as much as can be told, and no panic."""
+    written = make(dtype=dtype, shape=(4,), chunks=(4,), missing=1.0, fill_seed=1)
+    grid = {"name": "regular", "configuration": {"chunk_shape": [chunk]}}
+    edit_json(written.path / "zarr.json", shape=[2**63 - 1], chunk_grid=grid)
+    size = np.dtype(dtype).itemsize
+    points = [at * chunk for at in range(min(16, (2**63 - 2) // chunk + 1))]
+    try:
+        array = zarrow.open_array(written.path)
+    except (zarrow.UnsupportedError, zarrow.MetadataError, zarrow.AllocationError):
+        assert chunk * size >= 2**63  # such a chunk is no array's
+        return
+    of_all = len(points) * chunk * size
+    several = {"sources": [0] * len(points)}
+    for plan in (
+        zarrow.plan(array, [points]),
+        zarrow.plan(array, points),
+        zarrow.plan([array, array], points, **several),
+    ):
+        assert plan.read_chunks == len(points)
+        assert plan.bytes_to_decode == min(of_all, 2**64 - 1)
+        assert plan.amplification == pytest.approx(plan.bytes_to_decode / plan.bytes_out)
+        assert f"{plan.bytes_to_decode} bytes" in repr(plan)
+        chunks = plan.chunks()
+        chunks.validate(full=True)
+        assert chunks["bytes"].to_pylist() == [chunk * size] * len(points)
+        assert chunks["chunk"].to_pylist() == [[at // chunk] for at in points]
+    nothing = zarrow.plan(array, [slice(0)])
+    assert (nothing.bytes_to_decode, nothing.bytes_out) == (0, 0)
+    assert math.isnan(nothing.amplification)
+
+
+def test_more_axes_than_there_are_levels(make: Maker) -> None:
+    """New axes, axes of points, and both: an error and no overflow of the stack, planned or not."""
+    written = make(dtype="int16", shape=(2, 3), chunks=(2, 2))
+    deep = np.zeros((1,) * 62, np.int64)
+    for indexing, wrong in (
+        ("orthogonal", (None,) * 62),
+        ("orthogonal", (None,) * 20_000),
+        ("orthogonal", (0, *(None,) * 20_000, 0)),
+        ("pointwise", (None,) * 20_000),
+        ("pointwise", (deep, slice(None), None)),
+        ("pointwise", (deep, deep, None, None)),
+    ):
+        for selections in ([wrong], [None, wrong], [wrong] * 3):
+            with fails(zarrow.SelectionError, words=("axes", "expected at most 6")):
+                zarrow.read_ragged(written.path, selections, indexing=indexing)
+            with fails(zarrow.SelectionError, words=("axes", "expected at most 6")):
+                zarrow.plan(written.path, selections, indexing=indexing).read()
+    assert len(zarrow.read_ragged(written.path, [(deep, 0, None)], indexing="pointwise")) == 1

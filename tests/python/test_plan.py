@@ -72,8 +72,9 @@ def test_any_plan(layout: Layout, data: st.DataObject) -> None:
         columns = data.draw(strategies.columns(layout.shape), label="columns")
         of_items = rows_of_items([reference], [0] * len(selections), selections, indexing)
         of_columns = rows_of_columns([reference], [0] * len(columns.rows), columns, None)
-        for asked, rows in ((selections, of_items), (columns.selections, of_columns)):
-            plan = zarrow.plan(reference.handle, asked, indexing=indexing)
+        both = ((selections, of_items, indexing), (columns.selections, of_columns, "orthogonal"))
+        for asked, rows, mode in both:
+            plan = zarrow.plan(reference.handle, asked, indexing=mode)
             shapes = [
                 (0,) * plan.row_shapes.shape[1] if r is None else r.shape for r in rows.values
             ]

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 import zarrow
 from arrays import Layout, Maker, Written
-from checks import check_columns, check_items
+from checks import check_columns, check_items, columns_of_boxes
 from failures import fails
 from oracle import NDArray
 from strategies import POLICIES, Columns
@@ -39,12 +39,8 @@ def cube(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
 def boxes(
     bounds: list[tuple[tuple[int, int], ...]], policy: Policy, shape: tuple[int, ...] = SHAPE
 ) -> Columns:
-    """Boxes, and the indices that they ask for."""
-    ends = np.array(bounds, np.int64).reshape(len(bounds), -1, 2)
-    whole = [(0, length) for length in shape[ends.shape[1] :]]
-    rows = [tuple(np.arange(*pair) for pair in (*bound, *whole)) for bound in bounds]
-    selections = zarrow.boxes(ends[..., 0], ends[..., 1], out_of_bounds=policy)
-    return Columns(selections, list(rows), policy, f"boxes {bounds} {policy}")
+    """Boxes of the cube, unless of another shape."""
+    return columns_of_boxes(bounds, policy, shape)
 
 
 def edges(length: int) -> dict[str, tuple[int, int]]:
@@ -159,9 +155,15 @@ def test_far_outside(cube: Written, policy: Policy) -> None:
 def test_from_end_to_end_of_int64(cube: Written) -> None:
     """More than 2^63 elements are clipped, and too many to fill in."""
     for start, stop in ((-(2**62), 2**62), (0, 2**63 - 1), (-(2**63), 3), (-(2**63), 2**63 - 1)):
-        asked = zarrow.ranges([start], [stop], out_of_bounds="clip")
-        rows = [(np.arange(max(start, 0), min(stop, 7)), np.arange(5), np.arange(4))]
-        check_columns(cube, Columns(asked, list(rows), "clip", str((start, stop))))
+        for step in (None, 1, 2, -1, -3):
+            (first, last), back = (start, stop), step is not None and step < 0
+            if back:
+                first, last = last, first
+            steps = None if step is None else [step]
+            asked = zarrow.ranges([first], [last], steps, out_of_bounds="clip")
+            along = stepped(first, last, step or 1, 7)
+            rows = [(along, np.arange(5), np.arange(4))]
+            check_columns(cube, Columns(asked, list(rows), "clip", str((first, last, step))))
     for policy in ("fill", "null"):
         asked = zarrow.ranges([0, -(2**63)], [1, 3], out_of_bounds=policy)
         with fails(zarrow.SelectionError, words=("selection 1", str(-(2**63)))):
@@ -312,146 +314,6 @@ def test_steps_that_lead_away(make: Maker, policy: Policy) -> None:
         )
         with fails(zarrow.SelectionError, words=words):
             zarrow.read_ragged(written.path, asked)
-
-
-# ---- fill ------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("dtype", oracle.ARROW_TYPES)
-@pytest.mark.parametrize("zarr_format", [2, 3])
-def test_the_fill_value_of_the_array(make: Maker, dtype: str, zarr_format: int) -> None:
-    """Its very bits, in an array of either byte order."""
-    for seed in (1, 7, 8):
-        written = make(
-            dtype=dtype,
-            shape=(5, 3),
-            chunks=(2, 2),
-            zarr_format=zarr_format,
-            endian="big",
-            fill_seed=seed,
-            missing=0.4,
-        )
-        bounds = [((-2, 3), (1, 5)), ((4, 9), (-1, 2)), ((9, 11), (0, 3))]
-        for policy in ("fill", "null"):
-            check_columns(written, boxes(bounds, policy, (5, 3)))
-
-
-FILLS: dict[str, tuple[str, ...]] = {
-    "float16": ("0x7e01", "0xfe55", "0x7c01", "0x8000", "0x7c00"),
-    "float32": ("0x7fc12345", "0xffc00001", "0x7f800001", "0x80000000", "0xff800000"),
-    "float64": ("0x7ff8000000000bad", "0x7ff0000000000001", "0x8000000000000000", "0x1"),
-    "int64": ("0x8000000000000000", "0x7fffffffffffffff", "0x20000000000001"),
-    "uint64": ("0xffffffffffffffff", "0x20000000000001"),
-    "uint8": ("0xff", "0x0"),
-}
-
-
-@pytest.mark.parametrize("dtype", FILLS)
-def test_fill_keeps_every_bit(make: Maker, dtype: str) -> None:
-    """NaNs with a payload, signalling ones, negative zero, integers that float64 does not hold."""
-    written = make(dtype=dtype, shape=(4, 3), chunks=(3, 2))
-    for word in FILLS[dtype]:
-        fill = np.array(int(word, 16), f"u{np.dtype(dtype).itemsize}").view(dtype).reshape(1)
-        check_columns(
-            written, boxes([((-1, 2), (2, 5)), ((1, 2), (0, 1))], "fill", (4, 3)), fill=fill
-        )
-
-
-def test_fill_of_complex_parts(make: Maker) -> None:
-    written = make(dtype="complex64", shape=(4,), chunks=(3,))
-    fill = np.array([0x80000000, 0x7FC12345], "u4").view("c8")
-    check_columns(written, boxes([((-1, 2),)], "fill", (4,)), fill=fill)
-
-
-EXACT: dict[str, tuple[str, Any, Any]] = {
-    "int": ("float64", 3, 3.0),
-    "large int that is a float": ("float32", 2**70, 2.0**70),
-    "float that is an int": ("int16", 7.0, 7),
-    "NumPy scalar": ("uint8", np.int64(255), 255),
-    "NumPy 0-d array": ("uint8", np.array(3), 3),
-    "bool": ("bool", True, True),
-    "NumPy bool": ("bool", np.True_, True),
-    "NaN": ("float16", float("nan"), float("nan")),
-    "infinity": ("float32", float("-inf"), float("-inf")),
-    "float in complex": ("complex64", 1.5, 1.5),
-    "int in complex": ("complex128", 2, 2.0),
-    "half": ("float16", 0.5, 0.5),
-    "greatest": ("uint64", 2**64 - 1, 2**64 - 1),
-    "least": ("int64", -(2**63), -(2**63)),
-    "other byte order": ("float32", np.float32(2).astype(">f4"), 2.0),
-}
-
-
-@pytest.mark.parametrize("name", EXACT)
-def test_fills_that_the_type_holds(make: Maker, name: str) -> None:
-    dtype, fill, expected = EXACT[name]
-    written = make(dtype=dtype, shape=(3,), chunks=(2,))
-    bits = np.array([expected]).astype(dtype)
-    rows, _ = oracle.box(written.whole, [np.arange(-2, 4)], "fill", bits)
-    result = zarrow.read_ragged(
-        written.path, zarrow.ranges([-2], [4], out_of_bounds="fill"), fill=fill
-    )
-    oracle.assert_equal(result, oracle.expect_rows([rows], dtype, 1))
-
-
-INEXACT: list[tuple[str, Any]] = [
-    ("uint8", 256),
-    ("uint8", -1),
-    ("int8", 128),
-    ("int64", 2**63),
-    ("uint64", 2**64),
-    ("int32", 0.5),
-    ("int32", float("nan")),
-    ("int32", float("inf")),
-    ("float32", 0.1),
-    ("float32", 1e300),
-    ("float32", 2**24 + 1),
-    ("float64", 2**53 + 1),
-    ("float64", np.uint64(2**64 - 1)),
-    ("float64", 10**400),
-    ("float16", 65520),
-    ("float16", 1e-9),
-    ("float64", 1j),
-    ("float64", complex(1, 0)),
-    ("complex64", 0.1),
-    ("complex64", complex(float("nan"), 0.1)),
-    ("complex128", 2**53 + 1),
-    ("bool", 1),
-    ("bool", 0.0),
-    ("uint8", True),
-    ("float32", np.True_),
-    ("int32", "1"),
-    ("int32", b"1"),
-    ("float32", "nan"),
-    ("int64", np.datetime64(1, "s")),
-    ("int64", np.timedelta64(1, "s")),
-    ("int64", object()),
-    ("int64", pa.scalar(1)),
-    ("int64", [1]),
-    ("int64", np.array([1])),
-    ("int64", ()),
-]
-
-
-@pytest.mark.parametrize(("dtype", "fill"), INEXACT, ids=lambda value: str(value)[:20])
-def test_fills_that_the_type_does_not_hold(make: Maker, dtype: str, fill: Any) -> None:
-    """Never rounded, wrapped or parsed; and no warning of NumPy's in place of an error."""
-    written = make(dtype=dtype, shape=(3,), chunks=(2,))
-    for policy in ("fill", "error"):
-        asked = zarrow.ranges([0], [1], out_of_bounds=policy)
-        with fails(ValueError, words=("fill",)):
-            zarrow.read_ragged(written.path, asked, fill=fill)
-        with fails(ValueError, words=("fill",)):
-            zarrow.plan(written.path, asked, fill=fill)
-
-
-def test_fill_is_for_what_lies_outside(make: Maker) -> None:
-    """Chunks that are missing keep the fill value of the array."""
-    written = make(dtype="int32", shape=(6,), chunks=(2,), missing=1.0, fill_seed=4)
-    own = int(written.whole[0])
-    asked = zarrow.ranges([-1, 4], [1, 8], out_of_bounds="fill")
-    result = zarrow.read_ragged(written.path, asked, fill=7)
-    assert result.to_pylist() == [[7, own], [own, own, 7, 7]]
 
 
 # ---- missing chunks --------------------------------------------------------------------------

@@ -15,7 +15,7 @@ import pytest
 import strategies
 import zarr
 import zarrow
-from arrays import Layout, Maker, Written, random_bits, write
+from arrays import Layout, Maker, Written, write
 from checks import Reference, check_read, rows_of_columns, rows_of_items
 from failures import fails, run
 from hypothesis import given, settings
@@ -48,7 +48,8 @@ def test_any_arrays(layouts: list[Layout], data: st.DataObject) -> None:
         of, columns = data.draw(strategies.columns_of_sources(shapes), label="columns")
         distinct = [listed[number] for number in of]
         rows = rows_of_columns(references, distinct, columns, None)
-        check_read(arrays, references, columns.selections, rows, options | {"sources": of})
+        options |= {"indexing": "orthogonal", "sources": of}
+        check_read(arrays, references, columns.selections, rows, options)
 
 
 # ---- arrays that differ in everything --------------------------------------------------------
@@ -338,19 +339,6 @@ def test_a_read_of_several_arrays_ends(pair: list[Written]) -> None:
 # ---- errors ----------------------------------------------------------------------------------
 
 
-def test_data_types_must_agree(make: Maker) -> None:
-    """Also those of arrays that no row reads; the message says which array, and of which types."""
-    one = make(dtype="int32", shape=(4,), chunks=(2,))
-    for dtype in ("int64", "uint32", "float32", "bool", "complex64"):
-        two = make(dtype=dtype, shape=(4,), chunks=(2,))
-        for of in ([0, 1], [0, 0], [1, 1]):
-            words = ("int32", dtype, two.path.name)
-            with fails(zarrow.SelectionError, words=words):
-                zarrow.read_ragged([one.path, two.path], [..., ...], sources=of)
-            with fails(zarrow.SelectionError, words=words):
-                zarrow.plan([one.path, two.path], [..., ...], sources=of)
-
-
 def test_byte_order_is_no_data_type(make: Maker) -> None:
     written = [
         make(dtype="int32", shape=(4,), chunks=(2,), endian=end) for end in ("big", "little")
@@ -429,110 +417,3 @@ def test_selections_fit_the_array_that_they_read(pair: list[Written]) -> None:
 def test_rows_keep_the_same_number_of_axes(different: list[Reference]) -> None:
     with fails(zarrow.SelectionError, words=("selection 2", "keeps 1", "2")):
         zarrow.read_ragged(handles(different)[:2], [..., None, 0], sources=[0, 1, 1])
-
-
-# ---- promotion -------------------------------------------------------------------------------
-
-
-def holds(wide: np.dtype[Any], narrow: np.dtype[Any]) -> bool:
-    """Whether a type holds all values of another exactly."""
-    if narrow.kind == "b" or wide == narrow:
-        return True
-    if narrow.kind in "iu" and wide.kind in "fc":
-        part = np.finfo(wide).nmant + 1
-        return np.iinfo(narrow).bits - (narrow.kind == "i") <= part
-    return np.can_cast(narrow, wide, "safe")
-
-
-PAIRS = list(itertools.combinations_with_replacement(oracle.ARROW_TYPES, 2))
-
-
-@pytest.fixture(scope="module")
-def of_every_type(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """The path and the values of an array of each type: extremes, and any bits."""
-    folder = tmp_path_factory.mktemp("types")
-    arrays = {}
-    for dtype in oracle.ARROW_TYPES:
-        kind = np.dtype(dtype)
-        values = random_bits(dtype, 40, 3)
-        if kind.kind in "iu":
-            values[:2] = np.iinfo(kind).min, np.iinfo(kind).max
-        if kind.kind in "fc":
-            parts = values.view(f"f{kind.itemsize // (2 if kind.kind == 'c' else 1)}")
-            parts[np.isnan(parts)] = np.nan  # casts may make signalling NaNs quiet
-            parts[:3] = -0.0, np.inf, np.finfo(kind).max
-        zarr.create_array(folder / dtype, data=values, chunks=(7,))
-        arrays[dtype] = (folder / dtype, values)
-    return arrays
-
-
-@pytest.mark.parametrize("types", PAIRS, ids=" ".join)
-def test_promotion(of_every_type: dict[str, Any], types: tuple[str, str]) -> None:
-    """To NumPy's result type if that is exact, else an error that names both."""
-    common = np.result_type(*types)
-    for one, two in (types, types[::-1]):
-        arrays = [of_every_type[one][0], of_every_type[two][0]]
-        asked: dict[str, Any] = {"sources": [1, 0, 1], "promote": True}
-        selections: list[Any] = [np.s_[3:30], ..., np.s_[::-1]]
-        if not all(holds(common, np.dtype(dtype)) for dtype in types):
-            with fails(zarrow.SelectionError, words=types):
-                zarrow.read_ragged(arrays, selections, **asked)
-            continue
-        wholes = [of_every_type[two][1], of_every_type[one][1], of_every_type[two][1]]
-        with np.errstate(all="ignore"):
-            rows = [
-                oracle.as_bits(whole.astype(common)[selection])
-                for whole, selection in zip(wholes, selections, strict=True)
-            ]
-        result = zarrow.read_ragged(arrays, selections, **asked)
-        oracle.assert_equal(result, oracle.expect_rows(list(rows), common.name, 1))
-        planned = zarrow.plan(arrays, selections, **asked).read()
-        assert oracle.values_bytes(planned) == oracle.values_bytes(result)
-
-
-THREE = [
-    ("int8", "uint8", "float16"),
-    ("int8", "uint16", "float32"),
-    ("uint32", "int8", "float64"),
-    ("int16", "uint16", "complex64"),
-    ("bool", "uint8", "int8"),
-    ("float16", "float64", "float32"),
-]
-
-
-@pytest.mark.parametrize("types", THREE, ids=" ".join)
-def test_promotion_of_three(of_every_type: dict[str, Any], types: tuple[str, ...]) -> None:
-    """In any order: NumPy's result type is not that of pairs."""
-    common = np.result_type(*types)
-    assert all(holds(common, np.dtype(dtype)) for dtype in types)
-    for order in itertools.permutations(types):
-        arrays = [of_every_type[dtype][0] for dtype in order]
-        result = zarrow.read_ragged(
-            arrays, [...] * 3, sources=[0, 1, 2], promote=True, fill=np.zeros((), common)
-        )
-        rows = [oracle.as_bits(of_every_type[dtype][1].astype(common)) for dtype in order]
-        oracle.assert_equal(result, oracle.expect_rows(list(rows), common.name, 1))
-
-
-def test_promotion_of_nulls_and_fill_values(make: Maker) -> None:
-    """Fill values are cast like all others; `fill=` is of the common type."""
-    one = make(dtype="int8", shape=(3,), chunks=(2,), missing=1.0, fill_seed=3)
-    two = make(dtype="float32", shape=(2,), chunks=(2,))
-    arrays, own = [one.path, two.path], float(one.whole[0])
-    asked: dict[str, Any] = {"sources": [0, 1], "promote": True}
-    nulls = zarrow.ranges([-1, 1], [1, 3], out_of_bounds="null")
-    result = zarrow.read_ragged(arrays, nulls, missing_chunks="null", **asked)
-    assert result.to_pylist() == [[None, None], [float(two.whole[1]), None]]
-    fills = zarrow.ranges([-1, 1], [1, 3], out_of_bounds="fill")
-    result = zarrow.read_ragged(arrays, fills, **asked)
-    assert result.to_pylist() == [[own, own], [float(two.whole[1]), 0.0]]
-    result = zarrow.read_ragged(arrays, fills, fill=0.5, **asked)
-    assert result.to_pylist() == [[0.5, own], [float(two.whole[1]), 0.5]]
-
-
-def test_promotion_of_one_type_changes_no_bit(make: Maker) -> None:
-    written = [make(dtype="float32", shape=(99,), chunks=(9,), seed=i) for i in range(2)]
-    arrays = [each.path for each in written]
-    rows = [oracle.as_bits(each.whole) for each in written]
-    result = zarrow.read_ragged(arrays, [..., ...], sources=[0, 1], promote=True)
-    oracle.assert_equal(result, oracle.expect_rows(list(rows), "float32", 1))

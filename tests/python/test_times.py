@@ -133,3 +133,19 @@ def test_sources_of_one_unit(tmp_path: Path) -> None:
     for promote in (False, True):
         with pytest.raises(zarrow.SelectionError, match="datetime64"):
             zarrow.read_ragged([days, hours], [np.s_[:1]] * 2, sources=[0, 1], promote=promote)
+
+
+@pytest.mark.xfail(strict=True, reason="values that are null are converted too")
+def test_nulls_may_hide_times_that_do_not_fit(tmp_path: Path) -> None:
+    """The fill value of chunks that are missing is not shown, so it need not be a time of Arrow."""
+    array = zarr.create_array(
+        tmp_path / "a", shape=(4,), chunks=(2,), dtype="M8[D]", fill_value=np.datetime64(2**61, "D")
+    )
+    array[:2] = np.datetime64(1, "D")
+    rows = zarrow.read_ragged(array, [np.s_[1:3]], missing_chunks="null")
+    assert rows.flatten().cast(pa.int64()).to_pylist() == [86_400, None]
+    windows = zarrow.windows([0], 3, out_of_bounds="null")
+    rows = zarrow.read_ragged(array, windows)
+    assert rows.flatten().cast(pa.int64()).to_pylist() == [None, 86_400, 86_400]
+    with pytest.raises(zarrow.UnsupportedError, match="selection 0"):
+        zarrow.read_ragged(array, [...])

@@ -1,0 +1,143 @@
+"""How to read, checked, in the form that Rust takes."""
+
+from __future__ import annotations
+
+import operator
+import sys
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from zarrow import _zarrow
+from zarrow._fill import fill_bytes
+from zarrow._zarrow import Array, Selections
+from zarrow.errors import SelectionError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from zarrow._typing import Indexing, MissingChunks
+
+_MAX_THREADS = 1024
+_INDEXING = ("orthogonal", "pointwise")
+_MISSING_CHUNKS = ("fill", "null", "error")
+_NAMED = 6  # data types in a message
+
+
+def check_indexing(indexing: Indexing) -> str:
+    """Check the name of a kind of indexing."""
+    return _check_name(indexing, "indexing", _INDEXING)
+
+
+def check_promote(promote: bool) -> bool:
+    """Check a bool, of Python or NumPy."""
+    if not isinstance(promote, (bool, np.bool_)):
+        raise TypeError(f"promote is {promote!r}; expected True or False")
+    return bool(promote)
+
+
+def options(
+    selections: Any,
+    dtype: np.dtype[Any],
+    *,
+    threads: int | None,
+    memory_limit: int | None,
+    missing_chunks: MissingChunks,
+    fill: Any,
+) -> tuple[int | None, int | None, str, bytes | None]:
+    """Check how to read, and bring it to the form that Rust takes."""
+    filled = None if fill is None else fill_bytes(fill, dtype)
+    if filled is not None:
+        _check_is_filled(selections, fill)
+    return (
+        _check_threads(threads),
+        _check_memory_limit(memory_limit),
+        _check_name(missing_chunks, "missing_chunks", _MISSING_CHUNKS),
+        filled,
+    )
+
+
+def result_dtype(arrays: Sequence[Array], *, promote: bool) -> np.dtype[Any]:
+    """Give the data type of the result: that of all arrays, or the one that holds their values."""
+    types = [array.dtype for array in arrays]
+    if all(dtype == types[0] for dtype in types):
+        return types[0]
+    try:
+        common = np.result_type(*types)
+    except TypeError:
+        common = None
+    if common is not None and not all(_holds(common, dtype) for dtype in types):
+        common = None
+    if promote and common is not None:
+        return common
+    paths: dict[str, str] = {}
+    for dtype, array in zip(types, arrays, strict=True):
+        paths.setdefault(str(dtype), array.path)
+    named = [f"{dtype} ({path!r})" for dtype, path in paths.items()]
+    more = ["others"] if len(named) > _NAMED else []
+    got = ", of ".join(named[:_NAMED] + more)
+    separately = "read them in separate calls"
+    if common is not None:
+        expected = f"one data type: pass promote=True, which gives {common}, or {separately}"
+    else:
+        expected = f"data types of which one holds all values of the others exactly: {separately}"
+    raise SelectionError(f"arrays of {got}; expected {expected}")
+
+
+def _holds(wide: np.dtype[Any], narrow: np.dtype[Any]) -> bool:
+    """Whether a type holds all values of another exactly, unlike NumPy's safe casts to floats."""
+    if wide == narrow:
+        return True
+    if wide.kind in "Mm" or narrow.kind in "Mm":
+        return False
+    if wide.kind in "fc" and narrow.kind in "iu":
+        return np.iinfo(narrow).bits - (narrow.kind == "i") <= np.finfo(wide).nmant + 1
+    return np.can_cast(narrow, wide, "safe")
+
+
+def _check_is_filled(selections: Any, fill: Any) -> None:
+    """Refuse a value to fill with where nothing can be filled in."""
+    if isinstance(selections, Selections):
+        made, arguments = selections.__reduce__()
+        if made is _zarrow._boxes and arguments[-1] == "fill":
+            return
+    raise ValueError(
+        f"fill is {fill!r}, but nothing is filled in; expected it only with ranges, boxes or "
+        "windows that are made with out_of_bounds='fill'"
+    )
+
+
+def _check_name(name: Any, argument: str, names: tuple[str, ...]) -> str:
+    if not (isinstance(name, str) and name in names):
+        raise ValueError(f"{argument} is {name!r}; expected one of {names}")
+    return name
+
+
+def _check_threads(threads: int | None) -> int | None:
+    if threads is None:
+        return None
+    count = _integer(threads, "threads")
+    if not 1 <= count <= _MAX_THREADS:
+        raise ValueError(
+            f"threads is {count}; expected 1 to {_MAX_THREADS}, "
+            "or None for as many as may run at once"
+        )
+    return count
+
+
+def _check_memory_limit(memory_limit: int | None) -> int | None:
+    if memory_limit is None:
+        return None
+    limit = _integer(memory_limit, "memory_limit")
+    if limit < 1:
+        raise ValueError(
+            f"memory_limit is {limit}; expected a positive number of bytes, or None for no limit"
+        )
+    return min(limit, sys.maxsize)
+
+
+def _integer(value: Any, argument: str) -> int:
+    try:
+        return operator.index(value)
+    except TypeError as err:
+        raise TypeError(f"{argument} is {value!r}; expected an integer or None") from err
