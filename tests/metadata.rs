@@ -300,7 +300,10 @@ fn what_is_valid_zarr_but_not_read_yet() {
         (json!("variable_length_bytes"), json!("")),
         (json!({"name": "struct", "configuration": {"fields": [{"name": "a", "data_type": "string"}]}}), json!({})),
         (json!({"name": "struct", "configuration": {"fields": [["a", "no_such_type"]]}}), json!("")),
-        (json!({"name": "optional", "configuration": {"name": "optional", "configuration": {"name": "int8"}}}), json!(null)),
+        (
+            json!({"name": "optional", "configuration": {"name": "optional", "configuration": {"name": "int8"}}}),
+            json!(null),
+        ),
         (json!("r134217736"), json!("")),
         (json!({"name": "raw_bytes", "configuration": {"length_bytes": 1_u64 << 40}}), json!("")),
         (json!({"name": "numpy.datetime64", "configuration": {"unit": "generic", "scale_factor": 1}}), json!(0)),

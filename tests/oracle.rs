@@ -247,18 +247,14 @@ fn fill_v2(element: &ElementType) -> BoxedStrategy<(Value, Vec<u8>)> {
             let bits = 8 * size as u32;
             let fill = any::<i64>().prop_map(move |fill| Value::from(fill >> (64 - bits))).boxed();
             or_null(fill)
-                .prop_map(move |fill| {
-                    (fill.clone(), narrow(&fill.as_i64().unwrap_or(0).to_le_bytes()[..size]))
-                })
+                .prop_map(move |fill| (fill.clone(), narrow(&fill.as_i64().unwrap_or(0).to_le_bytes()[..size])))
                 .boxed()
         }
         ElementType::UInt8 | ElementType::UInt16 | ElementType::UInt32 | ElementType::UInt64 => {
             let bits = 8 * size as u32;
             let fill = any::<u64>().prop_map(move |fill| Value::from(fill >> (64 - bits))).boxed();
             or_null(fill)
-                .prop_map(move |fill| {
-                    (fill.clone(), narrow(&fill.as_u64().unwrap_or(0).to_le_bytes()[..size]))
-                })
+                .prop_map(move |fill| (fill.clone(), narrow(&fill.as_u64().unwrap_or(0).to_le_bytes()[..size])))
                 .boxed()
         }
         ElementType::Float16 => or_null(float.boxed())

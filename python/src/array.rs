@@ -32,9 +32,7 @@ pub(crate) fn _open_local(
         let Some(fields) = fields else { return Ok(array) };
         array.with_fields(&fields.iter().map(String::as_str).collect::<Vec<_>>())
     };
-    py.detach(open)
-        .map(|inner| Array { inner })
-        .map_err(|error| to_python(py, &error))
+    py.detach(open).map(|inner| Array { inner }).map_err(|error| to_python(py, &error))
 }
 
 #[pymethods]

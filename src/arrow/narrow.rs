@@ -104,19 +104,20 @@ impl NarrowFloat {
     /// Beyond the largest is infinity, if there is one. `None` if there is no byte for it. Not for bfloat16.
     pub(crate) fn nearest(self, value: f64) -> Option<u8> {
         let values = self.values();
-        let codes = 0..=u8::MAX >> self.format().map_or(0, |format| 7 - format.exponent - format.mantissa);
+        let value_of = |code: u8| f64::from(values[usize::from(code)]);
+        let mut codes = 0..=u8::MAX >> self.format().map_or(0, |format| 7 - format.exponent - format.mantissa);
         if value.is_nan() {
             // That of a set quiet bit and nothing else, where there are several.
             let quiet = |code: &u8| values[usize::from(*code)].to_bits() & 0x7fff_ffff == f32::NAN.to_bits();
-            return codes.rev().filter(quiet).last();
+            return codes.find(quiet);
         }
-        let distance = |code: u8| (f64::from(values[usize::from(code)]) - value).abs();
-        let infinity = codes.clone().find(|&code| f64::from(values[usize::from(code)]) == f64::INFINITY.copysign(value));
+        let distance = |code: u8| (value_of(code) - value).abs();
+        let infinity = codes.clone().find(|&code| value_of(code).to_bits() == f64::INFINITY.copysign(value).to_bits());
         let finite = codes.filter(|&code| {
-            let found = f64::from(values[usize::from(code)]);
+            let found = value_of(code);
             found.is_finite() && (found != 0.0 || value != 0.0 || found.is_sign_negative() == value.is_sign_negative())
         });
-        let largest = finite.clone().map(|code| f64::from(values[usize::from(code)]).abs()).fold(0.0, f64::max);
+        let largest = finite.clone().map(|code| value_of(code).abs()).fold(0.0, f64::max);
         if value.abs() > largest {
             return infinity;
         }
@@ -154,11 +155,8 @@ impl Format {
             Specials::NanForNegativeZero if negative == 1 && exponent == 0 && mantissa == 0 => return f32::NAN,
             _ => {}
         }
-        let (significand, exponent) = if exponent == 0 {
-            (mantissa, 1)
-        } else {
-            (mantissa | 1 << self.mantissa, exponent as i32)
-        };
+        let (significand, exponent) =
+            if exponent == 0 { (mantissa, 1) } else { (mantissa | 1 << self.mantissa, exponent as i32) };
         let scale = exponent - self.bias - self.mantissa as i32;
         // Both factors and the product are exact: at most five digits, and no exponent near the limits.
         let magnitude = f32::from(significand as u16) * power_of_two((scale + 127) as u32);
@@ -228,14 +226,17 @@ mod tests {
         let values = NarrowFloat::Float8E8M0FNU.values();
         assert!(values[255].is_nan());
         for (code, value) in values[..255].iter().enumerate() {
-            assert_eq!(f64::from(*value), 2_f64.powi(code as i32 - 127), "{code}");
+            assert_eq!(f64::from(*value).to_bits(), 2_f64.powi(code as i32 - 127).to_bits(), "{code}");
         }
     }
 
     #[test]
     fn payloads_of_nans_are_kept() {
         let values = NarrowFloat::Float8E5M2.values();
-        assert_eq!([0x7d, 0x7e, 0xff].map(|code: usize| values[code].to_bits()), [0x7fa0_0000, 0x7fc0_0000, 0xffe0_0000]);
+        assert_eq!(
+            [0x7d, 0x7e, 0xff].map(|code: usize| values[code].to_bits()),
+            [0x7fa0_0000, 0x7fc0_0000, 0xffe0_0000]
+        );
         assert_eq!(from_bfloat16(0xff81).to_bits(), 0xff81_0000);
     }
 
@@ -245,7 +246,8 @@ mod tests {
             for (code, value) in float.values().into_iter().enumerate() {
                 let found = float.nearest(f64::from(value));
                 let back = found.map(|found| float.values()[usize::from(found)]);
-                let same = back.is_some_and(|back| back.to_bits() == value.to_bits() || back.is_nan() && value.is_nan());
+                let same =
+                    back.is_some_and(|back| back.to_bits() == value.to_bits() || back.is_nan() && value.is_nan());
                 assert!(same, "{} {code:#04x}", float.name());
             }
         }

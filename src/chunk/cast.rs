@@ -44,9 +44,16 @@ impl Chosen {
 
 /// What makes elements of the result of those that are decoded.
 pub(crate) enum Cast<'a> {
-    Numbers { from: &'a ElementType, to: ElementType },
+    Numbers {
+        from: &'a ElementType,
+        to: ElementType,
+    },
     /// Some bytes of each element, one after the other.
-    Members { from: usize, to: usize, bytes: &'a [Range<usize>] },
+    Members {
+        from: usize,
+        to: usize,
+        bytes: &'a [Range<usize>],
+    },
 }
 
 impl Cast<'_> {

@@ -15,11 +15,11 @@ use std::sync::Arc;
 
 use zarrs::storage::{ReadableStorage, StoreKey};
 
-use self::cast::Chosen;
 pub(crate) use self::cast::Cast;
+use self::cast::Chosen;
 use self::decode::Stored;
-use self::logical::{Logical, Told};
 pub(crate) use self::decode::{Decoder, DirectScratch, Extent, Granularity};
+use self::logical::{Logical, Told};
 pub(crate) use self::shard::{Entry, ShardIndex, Sharding};
 use crate::arrow::{Description, ElementType, Ragged, read_columns};
 use crate::error::{Error, ErrorKind, Result};
@@ -66,12 +66,11 @@ impl Inner {
     fn open(source: Source, path: &str, format: Option<ZarrFormat>, location: &str) -> Result<Self> {
         let metadata::Opened { array: zarrs, key, attributes_document, logical, told } =
             metadata::open(&source, path, format)?;
-        let stored = match logical {
-            Some(Logical { element, swap, fill_value }) => Stored { element, swap, fill_value },
-            None => {
-                let declared = metadata::declared_data_type(zarrs.metadata());
-                Stored { element: ElementType::from_zarrs(zarrs.data_type(), &declared)?, swap: None, fill_value: None }
-            }
+        let stored = if let Some(Logical { element, swap, fill_value }) = logical {
+            Stored { element, swap, fill_value }
+        } else {
+            let declared = metadata::declared_data_type(zarrs.metadata());
+            Stored { element: ElementType::from_zarrs(zarrs.data_type(), &declared)?, swap: None, fill_value: None }
         };
         let geometry = metadata::geometry(&zarrs, &stored)?;
         let grid = Grid::new(zarrs.shape(), &geometry.read_chunk, &geometry.in_shard)?;

@@ -1,7 +1,7 @@
 """Arrays of every type of fixed width, made of bytes that zarr-python writes without knowing them.
 
-The stored bytes are written as raw bytes of the same width, in any layout; then the metadata is told
-what they are. So there are arrays of types that zarr-python does not have, too.
+The stored bytes are written as raw bytes of the same width, in any layout; then the metadata is
+told what they are. So there are arrays of types that zarr-python does not have, too.
 """
 
 from __future__ import annotations
@@ -71,7 +71,14 @@ def legacy(**fields: Any) -> dict[str, Any]:
 
 
 INNER_V3 = struct(s=padded(3), t=time("datetime64", "ms"))
-RECORD_V3 = {"a": "int16", "b": "float64", "c": "complex64", "ok": "bool", "u": text(2), "r": raw(3)}
+RECORD_V3 = {
+    "a": "int16",
+    "b": "float64",
+    "c": "complex64",
+    "ok": "bool",
+    "u": text(2),
+    "r": raw(3),
+}
 B64_ABC = base64.b64encode(b"abc").decode()
 
 CASES: dict[str, Case] = {
@@ -79,12 +86,17 @@ CASES: dict[str, Case] = {
     "int64": Case(np.dtype("i8"), "int64", fill=-5, fill_value=-5),
     "float32": Case(np.dtype("f4"), "float32", fill="NaN", fill_value=np.nan),
     "float64": Case(np.dtype("f8"), "float64", fill="-Infinity", fill_value=-np.inf),
-    "complex128": Case(np.dtype("c16"), "complex128", fill=[1.5, "NaN"], fill_value=complex(1.5, np.nan)),
+    "complex128": Case(
+        np.dtype("c16"), "complex128", fill=[1.5, "NaN"], fill_value=complex(1.5, np.nan)
+    ),
     "datetime64": Case(
         np.dtype("M8[ms]"), time("datetime64", "ms"), fill="NaT", fill_value=np.datetime64("NaT")
     ),
     "timedelta64": Case(
-        np.dtype("m8[7us]"), time("timedelta64", "us", 7), fill=-3, fill_value=np.timedelta64(-3, "7us")
+        np.dtype("m8[7us]"),
+        time("timedelta64", "us", 7),
+        fill=-3,
+        fill_value=np.timedelta64(-3, "7us"),
     ),
     "S1": Case(np.dtype("S1"), padded(1), fill="YQ==", fill_value=b"a"),
     "S5": Case(np.dtype("S5"), padded(5), fill=B64_ABC, fill_value=b"abc"),
@@ -94,7 +106,9 @@ CASES: dict[str, Case] = {
     "V3": Case(np.dtype("V3"), raw(3), fill=B64_ABC, fill_value=b"abc"),
     "r24": Case(np.dtype("V3"), "r24", v2=False, fill=[97, 98, 99], fill_value=b"abc"),
     "V16": Case(np.dtype("V16"), "r128", fill=[1] * 16, fill_value=b"\1" * 16),
-    "V37": Case(np.dtype("V37"), raw(37), fill=base64.b64encode(b"q" * 37).decode(), fill_value=b"q" * 37),
+    "V37": Case(
+        np.dtype("V37"), raw(37), fill=base64.b64encode(b"q" * 37).decode(), fill_value=b"q" * 37
+    ),
     "record": Case(
         RECORD,
         struct(**RECORD_V3),
@@ -105,7 +119,9 @@ CASES: dict[str, Case] = {
         RECORD,
         legacy(**RECORD_V3),
         v2=False,
-        fill=base64.b64encode(np.array((2, 1.5, 2j, True, "zz", b"\0bc"), RECORD).tobytes()).decode(),
+        fill=base64.b64encode(
+            np.array((2, 1.5, 2j, True, "zz", b"\0bc"), RECORD).tobytes()
+        ).decode(),
         fill_value=(2, 1.5, 2j, True, "zz", b"\0bc"),
     ),
     "nested": Case(
@@ -172,7 +188,9 @@ def random_values(dtype: np.dtype[Any], shape: Sequence[int], seed: int) -> NDAr
         values[...] = counts.view(dtype)
     elif dtype.name in SMALL:
         limits = ml_dtypes.iinfo(dtype)
-        values[...] = random.integers(int(limits.min), int(limits.max) + 1, count).astype("i1").astype(dtype)
+        values[...] = (
+            random.integers(int(limits.min), int(limits.max) + 1, count).astype("i1").astype(dtype)
+        )
     elif dtype.name in NARROW[-3:]:
         bits = 4 if dtype.name.startswith("float4") else 6
         values = random.integers(0, 1 << bits, count, np.uint8).view(dtype)
@@ -198,7 +216,9 @@ def fill_v2(case: Case, order: str) -> tuple[Any, Any]:
     dtype = case.dtype
     if dtype.names is not None:
         record = random_values(dtype, (1,), 99)
-        return base64.b64encode(record.astype(stored_dtype(dtype, order)).tobytes()).decode(), record[0]
+        return base64.b64encode(
+            record.astype(stored_dtype(dtype, order)).tobytes()
+        ).decode(), record[0]
     if dtype.kind in "SV":
         filled = np.array(case.fill_value, dtype)
         return base64.b64encode(filled.tobytes()).decode(), filled[()]
@@ -208,7 +228,7 @@ def fill_v2(case: Case, order: str) -> tuple[Any, Any]:
 def filled(dtype: np.dtype[Any], value: Any, shape: Sequence[int]) -> NDArray:
     """An array of one value."""
     values: NDArray = np.zeros(shape, dtype)
-    if isinstance(value, np.void) or dtype.kind == "V" and isinstance(value, bytes):
+    if isinstance(value, np.void) or (dtype.kind == "V" and isinstance(value, bytes)):
         values[...] = np.array(value, dtype)
     else:
         values[...] = value
@@ -231,10 +251,12 @@ def write(
         options["compressors"] = {"zstd": Zstd(), "blosc": Blosc(blocksize=64)}.get(layout)
         options["order"] = "F" if "order" in layout else "C"
     elif not layout.startswith("sharded"):
-        options["compressors"] = {"zstd": [ZstdCodec()], "blosc": [BloscCodec(typesize=1)]}.get(layout)
+        options["compressors"] = {"zstd": [ZstdCodec()], "blosc": [BloscCodec(typesize=1)]}.get(
+            layout
+        )
         options["filters"] = [TransposeCodec(order=(1, 0))] if "order" in layout else []
     else:
-        # zarr-python 3.1 has no shards of raw bytes: they are an axis more, until the metadata says.
+        # zarr-python 3.1 has no shards of raw bytes: here they are an axis more at first.
         width = opaque.dtype.itemsize
         opaque = opaque.view("u1").reshape(*SHAPE, width)
         transposed = [TransposeCodec(order=(1, 0, 2))] if "order" in layout else []
@@ -290,24 +312,34 @@ def assert_values(leaf: pa.Array, values: NDArray) -> None:
     leaf.validate(full=True)
     dtype = values.dtype
     if dtype.names is not None:
-        assert pa.types.is_struct(leaf.type) and leaf.null_count == 0
-        assert [field.name for field in leaf.type] == list(dtype.names)
-        for at, name in enumerate(dtype.names):
-            part, column = leaf.field(at), values[name]
-            for length in column.shape[1:]:
-                assert part.type.list_size == length and not part.null_count
-                part = part.flatten()
-            assert_values(part, column.reshape(-1))
-        return
-    if dtype.kind in "mM":
+        _assert_members(leaf, values)
+    elif dtype.kind in "mM":
         unit = np.datetime_data(dtype)[0]
         assert leaf.type.unit == unit
         exact = values.astype(f"{dtype.kind}8[{unit}]").view("i8")
         assert leaf.is_valid().to_pylist() == (~np.isnat(values)).tolist()
         got = leaf.cast(pa.int64()).fill_null(NAT).to_numpy()
         np.testing.assert_array_equal(got, exact)
-        return
+    else:
+        assert leaf.null_count == 0
+        _assert_non_null(leaf, values)
+
+
+def _assert_members(leaf: pa.Array, values: NDArray) -> None:
+    assert pa.types.is_struct(leaf.type)
     assert leaf.null_count == 0
+    assert [field.name for field in leaf.type] == list(values.dtype.names or ())
+    for at, name in enumerate(values.dtype.names or ()):
+        part, column = leaf.field(at), values[name]
+        for length in column.shape[1:]:
+            assert part.type.list_size == length
+            assert not part.null_count
+            part = part.flatten()
+        assert_values(part, column.reshape(-1))
+
+
+def _assert_non_null(leaf: pa.Array, values: NDArray) -> None:
+    dtype = values.dtype
     if dtype.kind in "SU":
         kind = pa.large_binary() if dtype.kind == "S" else pa.large_string()
         assert leaf.type == kind

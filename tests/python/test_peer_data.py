@@ -96,7 +96,10 @@ class Survey:
             fixed_width.assert_values(leaf, values.reshape(-1))
             self.read.append(name)
             return
-        if isinstance(metadata.get("data_type"), dict) and "optional" in metadata["data_type"]["name"]:
+        if (
+            isinstance(metadata.get("data_type"), dict)
+            and "optional" in metadata["data_type"]["name"]
+        ):
             self.optional(document.parent, metadata, name)
             return
         if isinstance(values, UnknownCodecError) and not lacking:
@@ -150,7 +153,7 @@ class Survey:
         self.read.append(name)
 
     def optional(self, path: Path, metadata: Any, name: str) -> None:
-        """Compare with what the array's own description shows, since zarr-python has no such type."""
+        """Compare with what the array's description shows: zarr-python has no such type."""
         try:
             result = zarrow.read_ragged(path, [...])
         except zarrow.UnsupportedError as error:

@@ -26,7 +26,8 @@ pub(super) fn structs(
     for member in structure.members() {
         let count = member.count();
         let values = part(member.element_type(), values, structure.width(), member.bytes(), len * count)?;
-        let column = build(member.element_type(), values, len * count, Validity::new(len * count), rows.repeated(count))?;
+        let column =
+            build(member.element_type(), values, len * count, Validity::new(len * count), rows.repeated(count))?;
         let field = member.field(column.data_type().clone(), column.nulls().is_some());
         columns.push(lists(member, field.data_type(), column)?);
         fields.push(field);

@@ -22,7 +22,10 @@ pub(crate) enum Swap {
     /// All, of so many bytes each.
     Numbers(usize),
     /// Some, in elements of `width` bytes.
-    Members { width: usize, members: Arc<[Swapped]> },
+    Members {
+        width: usize,
+        members: Arc<[Swapped]>,
+    },
 }
 
 /// Numbers in an element whose bytes have to be reversed.
@@ -51,7 +54,9 @@ impl Swap {
             Self::Numbers(width) => reverse(bytes, *width),
             Self::Members { width, members } => {
                 for element in bytes.chunks_exact_mut(*width) {
-                    members.iter().for_each(|member| member.apply(element));
+                    for member in &**members {
+                        member.apply(element);
+                    }
                 }
             }
         }
@@ -64,7 +69,9 @@ impl Swapped {
             Self::Numbers { at, width, count } => reverse(&mut element[*at..at + width * count], *width),
             Self::Repeated { at, stride, count, members } => {
                 for part in element[*at..at + stride * count].chunks_exact_mut(*stride) {
-                    members.iter().for_each(|member| member.apply(part));
+                    for member in members {
+                        member.apply(part);
+                    }
                 }
             }
         }
@@ -74,9 +81,7 @@ impl Swapped {
     pub(crate) fn shifted(self, by: usize) -> Self {
         match self {
             Self::Numbers { at, width, count } => Self::Numbers { at: at + by, width, count },
-            Self::Repeated { at, stride, count, members } => {
-                Self::Repeated { at: at + by, stride, count, members }
-            }
+            Self::Repeated { at, stride, count, members } => Self::Repeated { at: at + by, stride, count, members },
         }
     }
 

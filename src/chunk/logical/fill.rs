@@ -170,8 +170,7 @@ mod tests {
             ("u".to_owned(), ElementType::Utf32(1), vec![]),
         ]);
         let element = ElementType::Struct(Arc::new(structure.unwrap()));
-        let expected =
-            [&258_i16.to_ne_bytes()[..], b"hi\0", &[0x3c], &u32::from('\u{20ac}').to_ne_bytes()].concat();
+        let expected = [&258_i16.to_ne_bytes()[..], b"hi\0", &[0x3c], &u32::from('\u{20ac}').to_ne_bytes()].concat();
         let named = json!({"a": 258, "s": "aGk=", "f": 1.0, "u": "\u{20ac}"});
         assert_eq!(v3(&element, &named).unwrap(), expected);
         assert_eq!(v3(&element, &json!({"a": 258})).unwrap()[2..], [0; 8]);

@@ -57,7 +57,8 @@ fn number_len(element: &ElementType) -> usize {
 fn numbers(element: &ElementType) -> Vec<Swapped> {
     if let ElementType::Struct(structure) = element {
         let members = structure.members().iter().flat_map(|member| {
-            let repeated = Swapped::repeated(numbers(member.element_type()), member.element_type().width(), member.count());
+            let repeated =
+                Swapped::repeated(numbers(member.element_type()), member.element_type().width(), member.count());
             repeated.into_iter().map(|part| part.shifted(member.bytes().start))
         });
         return members.collect();

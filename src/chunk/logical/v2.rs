@@ -131,7 +131,8 @@ mod tests {
 
     #[test]
     fn structs_have_the_byte_orders_of_their_members() {
-        let dtype = json!([["a", "<i4"], ["b", ">f8"], ["n", [["s", "|S3"], ["u", ">U2"]]], ["m", ">i2", [2, 3]], ["", "|V2"]]);
+        let dtype =
+            json!([["a", "<i4"], ["b", ">f8"], ["n", [["s", "|S3"], ["u", ">U2"]]], ["m", ">i2", [2, 3]], ["", "|V2"]]);
         let parsed = parse(&dtype).unwrap().unwrap();
         assert_eq!(parsed.element.width(), 4 + 8 + 11 + 12 + 2);
         let ElementType::Struct(structure) = &parsed.element else { panic!("{:?}", parsed.element) };

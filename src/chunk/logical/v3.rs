@@ -74,7 +74,8 @@ pub(super) fn is_big_endian(codecs: &Value) -> Option<bool> {
 /// The type of a `data_type` that zarrs does not know as it is. `None` for all others.
 pub(super) fn parse(data_type: &Value) -> Result<Option<ElementType>> {
     let Some((name, configuration)) = split(data_type) else { return Ok(None) };
-    let invalid = |what: &str| Error::new(ErrorKind::Metadata, format!("data type {data_type}")).expected(what.to_owned());
+    let invalid =
+        |what: &str| Error::new(ErrorKind::Metadata, format!("data type {data_type}")).expected(what.to_owned());
     let length = || {
         let length = configuration["length_bytes"].as_u64().and_then(|len| usize::try_from(len).ok());
         let length = length.ok_or_else(|| invalid("a configuration with 'length_bytes'"))?;
@@ -148,9 +149,11 @@ mod tests {
 
     #[test]
     fn byte_orders_are_found_in_shards() {
-        let bytes = |endian: &str| json!([{"name": "transpose"}, {"name": "bytes", "configuration": {"endian": endian}}]);
+        let bytes =
+            |endian: &str| json!([{"name": "transpose"}, {"name": "bytes", "configuration": {"endian": endian}}]);
         assert_eq!(is_big_endian(&bytes("big")), Some(true));
-        let sharded = json!([{"name": "sharding_indexed", "configuration": {"codecs": bytes("big"), "index_codecs": []}}]);
+        let sharded =
+            json!([{"name": "sharding_indexed", "configuration": {"codecs": bytes("big"), "index_codecs": []}}]);
         assert_eq!(is_big_endian(&sharded), Some(true));
         assert_eq!(is_big_endian(&json!(["bytes"])), Some(false));
         assert_eq!(is_big_endian(&json!([{"name": "packbits"}])), None);

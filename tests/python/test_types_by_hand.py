@@ -72,9 +72,7 @@ def bytes_codec(endian: str) -> dict[str, Any]:
 @pytest.mark.parametrize("spelling", ["optional", "zarrs.optional"])
 @pytest.mark.parametrize("sharded", [False, True])
 @pytest.mark.parametrize("endian", BYTES)
-@pytest.mark.parametrize(
-    "name", [name for name, case in CASES.items() if case.v3 is not None]
-)
+@pytest.mark.parametrize("name", [name for name, case in CASES.items() if case.v3 is not None])
 def test_optional(tmp_path: Path, name: str, endian: str, sharded: bool, spelling: str) -> None:
     case = CASES[name]
     values = lib.random_values(case.dtype, SHAPE, 3)
@@ -128,7 +126,10 @@ def test_optional(tmp_path: Path, name: str, endian: str, sharded: bool, spellin
 def test_optional_fill_and_errors(tmp_path: Path) -> None:
     codec = {
         "name": "zarrs.optional",
-        "configuration": {"mask_codecs": [bytes_codec("little")], "data_codecs": [bytes_codec("little")]},
+        "configuration": {
+            "mask_codecs": [bytes_codec("little")],
+            "data_codecs": [bytes_codec("little")],
+        },
     }
     of = {"name": "optional", "configuration": {"name": "int16", "configuration": {}}}
     valid = np.ones(SHAPE, bool)
@@ -208,7 +209,10 @@ def test_complex(tmp_path: Path, name: str, endian: str) -> None:
     assert leaf.type.list_size == 2
     flat = np.concatenate([parts[row].reshape(-1) for row in ROWS])
     lib.assert_values(leaf.flatten(), flat)
-    assert result.type.value_field.type.value_field.metadata[b"zarr:dtype"] == f"complex_{name}".encode()
+    assert (
+        result.type.value_field.type.value_field.metadata[b"zarr:dtype"]
+        == f"complex_{name}".encode()
+    )
     wide = {"float16": "complex64", "float32": "complex64", "float64": "complex128"}
     assert zarrow.open_array(path).dtype == np.dtype(wide.get(name, "complex64"))
     window = zarrow.boxes([[4, 4]], [[6, 7]], out_of_bounds="fill")
@@ -216,7 +220,9 @@ def test_complex(tmp_path: Path, name: str, endian: str) -> None:
     assert beyond[-1].as_py() == [2, 1]
 
 
-@pytest.mark.parametrize("dtype", ["|S0", "|V0", "<U0", [["a", "|S0"], ["b", "<U0"]], [["a", "|V0"], ["n", "<i2"]]])
+@pytest.mark.parametrize(
+    "dtype", ["|S0", "|V0", "<U0", [["a", "|S0"], ["b", "<U0"]], [["a", "|V0"], ["n", "<i2"]]]
+)
 @pytest.mark.parametrize("compressor", [None, {"id": "zstd", "level": 1}])
 def test_elements_without_bytes(tmp_path: Path, dtype: Any, compressor: Any) -> None:
     path = tmp_path / "a"
