@@ -298,13 +298,16 @@ fn what_is_valid_zarr_but_not_read_yet() {
     for (data_type, fill) in [
         (json!("string"), json!("")),
         (json!("variable_length_bytes"), json!("")),
-        (json!("r16"), json!([0, 0])),
-        (json!("bfloat16"), json!(0.0)),
-        (json!("float8_e4m3"), json!(0.0)),
-        (json!("int4"), json!(0)),
-        (json!("complex_float32"), json!([0.0, 0.0])),
+        (json!({"name": "struct", "configuration": {"fields": [{"name": "a", "data_type": "string"}]}}), json!({})),
+        (json!({"name": "struct", "configuration": {"fields": [["a", "no_such_type"]]}}), json!("")),
+        (
+            json!({"name": "optional", "configuration": {"name": "optional", "configuration": {"name": "int8"}}}),
+            json!(null),
+        ),
+        (json!("r134217736"), json!("")),
+        (json!({"name": "raw_bytes", "configuration": {"length_bytes": 1_u64 << 40}}), json!("")),
         (json!({"name": "numpy.datetime64", "configuration": {"unit": "generic", "scale_factor": 1}}), json!(0)),
-        (json!({"name": "fixed_length_utf32", "configuration": {"length_bytes": 8}}), json!("")),
+        (json!({"name": "fixed_length_utf32", "configuration": {"length_bytes": 1_u64 << 40}}), json!("")),
     ] {
         let mut document = metadata();
         document["data_type"] = data_type.clone();
@@ -326,12 +329,14 @@ fn what_is_valid_zarr_but_not_read_yet() {
         ("compressor", json!({"id": "no_such_codec"})),
         ("filters", json!([{"id": "no_such_filter"}])),
         ("dtype", json!("|O")),
-        ("dtype", json!("|S5")),
-        ("dtype", json!("<U5")),
-        ("dtype", json!("|V4")),
+        ("dtype", json!("|S16777217")),
+        ("dtype", json!("<U4194305")),
+        ("dtype", json!("|V99999999999999999999")),
         ("dtype", json!("<M8")),
         ("dtype", json!("<m8[M]")),
-        ("dtype", json!([["x", "<f4"], ["y", "<f4"]])),
+        ("dtype", json!([["x", "<f4"], ["y", "|O"]])),
+        ("dtype", json!([["x", "<f4", [0, 3]]])),
+        ("dtype", json!([["x", "<f4", [1_u64 << 40, 1_u64 << 40]]])),
     ] {
         complaints.check_v2(Unsupported, field, &value);
     }

@@ -28,10 +28,10 @@ fn write<T: Element>(
     shape: &[u64],
     chunk: &[u64],
     codecs: &[Value],
-    element: ElementType,
+    element: &ElementType,
     values: &[T],
 ) -> Array {
-    let array = lib::create(store, path, shape, chunk, &element, &vec![0; element.size()], codecs);
+    let array = lib::create(store, path, shape, chunk, element, &vec![0; element.size()], codecs);
     let bytes = T::to_array_bytes(array.data_type(), values).expect("bytes").into_fixed().expect("fixed");
     let whole = array.subset_all();
     array.store_array_subset(&whole, ArrayBytes::new_flen(bytes)).expect("written");
@@ -61,17 +61,17 @@ fn arrays() -> Arrays {
     let waves: Vec<f64> = all.iter().flat_map(|&i| [f64::from(i), -f64::from(i)]).collect();
     let colours: Vec<u16> = (0..1800).collect();
     Arrays {
-        image: write(store, "/image", &shape, &[7, 11], &plain, ElementType::UInt8, &image),
-        weights: write(store, "/weights", &shape, &[10, 15], &sharded, ElementType::Float32, &weights),
-        labels: write(store, "/labels", &shape, &[20, 4], &transposed, ElementType::UInt16, &all),
-        mask: write(store, "/mask", &shape, &[1, 30], &[bytes_codec()], ElementType::Bool, &mask),
+        image: write(store, "/image", &shape, &[7, 11], &plain, &ElementType::UInt8, &image),
+        weights: write(store, "/weights", &shape, &[10, 15], &sharded, &ElementType::Float32, &weights),
+        labels: write(store, "/labels", &shape, &[20, 4], &transposed, &ElementType::UInt16, &all),
+        mask: write(store, "/mask", &shape, &[1, 30], &[bytes_codec()], &ElementType::Bool, &mask),
         waves: {
             let array = lib::create(store, "/waves", &shape, &[9, 9], &ElementType::Complex128, &[0; 16], &plain);
             let bytes: Vec<u8> = waves.iter().flat_map(|part| part.to_ne_bytes()).collect();
             array.store_array_subset(&array.subset_all(), ArrayBytes::new_flen(bytes)).expect("written");
             lib::open(store, "/waves").expect("array")
         },
-        colours: write(store, "/colours", &[20, 30, 3], &[8, 8, 2], &plain, ElementType::UInt16, &colours),
+        colours: write(store, "/colours", &[20, 30, 3], &[8, 8, 2], &plain, &ElementType::UInt16, &colours),
     }
 }
 

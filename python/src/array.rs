@@ -152,8 +152,12 @@ fn numpy_dtype<'py>(py: Python<'py>, element: &ElementType) -> PyResult<Bound<'p
         ElementType::Struct(structure) => {
             let fields = PyList::empty(py);
             for member in structure.members() {
-                let shape = PyTuple::new(py, member.shape())?;
-                fields.append((member.name(), numpy_dtype(py, member.element_type())?, shape))?;
+                let (name, dtype) = (member.name(), numpy_dtype(py, member.element_type())?);
+                if member.shape().is_empty() {
+                    fields.append((name, dtype))?;
+                } else {
+                    fields.append((name, dtype, PyTuple::new(py, member.shape())?))?;
+                }
             }
             Ok(fields.into_any())
         }

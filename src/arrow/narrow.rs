@@ -104,20 +104,20 @@ impl NarrowFloat {
     /// Beyond the largest is infinity, if there is one. `None` if there is no byte for it. Not for bfloat16.
     pub(crate) fn nearest(self, value: f64) -> Option<u8> {
         let values = self.values();
-        let codes = 0..=u8::MAX >> self.format().map_or(0, |format| 7 - format.exponent - format.mantissa);
+        let value_of = |code: u8| f64::from(values[usize::from(code)]);
+        let mut codes = 0..=u8::MAX >> self.format().map_or(0, |format| 7 - format.exponent - format.mantissa);
         if value.is_nan() {
             // That of a set quiet bit and nothing else, where there are several.
             let quiet = |code: &u8| values[usize::from(*code)].to_bits() & 0x7fff_ffff == f32::NAN.to_bits();
-            return codes.rev().filter(quiet).last();
+            return codes.find(quiet);
         }
-        let distance = |code: u8| (f64::from(values[usize::from(code)]) - value).abs();
-        let infinity =
-            codes.clone().find(|&code| f64::from(values[usize::from(code)]) == f64::INFINITY.copysign(value));
+        let distance = |code: u8| (value_of(code) - value).abs();
+        let infinity = codes.clone().find(|&code| value_of(code).to_bits() == f64::INFINITY.copysign(value).to_bits());
         let finite = codes.filter(|&code| {
-            let found = f64::from(values[usize::from(code)]);
+            let found = value_of(code);
             found.is_finite() && (found != 0.0 || value != 0.0 || found.is_sign_negative() == value.is_sign_negative())
         });
-        let largest = finite.clone().map(|code| f64::from(values[usize::from(code)]).abs()).fold(0.0, f64::max);
+        let largest = finite.clone().map(|code| value_of(code).abs()).fold(0.0, f64::max);
         if value.abs() > largest {
             return infinity;
         }
@@ -226,7 +226,7 @@ mod tests {
         let values = NarrowFloat::Float8E8M0FNU.values();
         assert!(values[255].is_nan());
         for (code, value) in values[..255].iter().enumerate() {
-            assert_eq!(f64::from(*value), 2_f64.powi(code as i32 - 127), "{code}");
+            assert_eq!(f64::from(*value).to_bits(), 2_f64.powi(code as i32 - 127).to_bits(), "{code}");
         }
     }
 

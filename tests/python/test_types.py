@@ -54,7 +54,11 @@ def test_metadata_is_plain(make: Maker) -> None:
     result = zarrow.read_ragged(written.path, [np.s_[0:2], np.s_[1:4]])
     outer = result.type.value_field
     inner = outer.type.value_field
-    assert inner.metadata == {b"zarr:dtype": b"uint16"}
+    assert inner.metadata == {
+        b"zarr:dtype": b"uint16",
+        b"zarr:byte_order": b"little",
+        b"zarr:fill_value": b"0",
+    }
     assert (outer.name, inner.name) == ("item", "item")
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import awkward as ak
+import fixed_width as lib
 import numpy as np
 import oracle
 import pandas as pd
@@ -85,6 +87,47 @@ def test_polars(result: pa.Array) -> None:
     assert series.to_list() == result.to_pylist()
 
 
+def test_bytes_of_fixed_length(tmp_path: Path) -> None:
+    """Raw bytes lie where they were decoded to, and consumers take them from there."""
+    path, values = lib.write(tmp_path / "a", lib.CASES["V37"], 3, "<", "zstd")
+    result = zarrow.read_ragged(path, [np.s_[1:6, 2:7]])
+    leaf = lib.leaf_of(result, 2)
+    validity, data = leaf.buffers()
+    assert validity is None
+    assert data.size == values[1:6, 2:7].size * 37
+    assert data.address % 64 == 0
+    layout = ak.to_layout(ak.from_arrow(result))
+    while hasattr(layout, "content"):
+        layout = layout.content
+    assert layout.data.ctypes.data == data.address
+
+
+def test_strings_in_awkward_and_polars(tmp_path: Path) -> None:
+    """The characters of strings are not copied either."""
+    path, values = lib.write(tmp_path / "a", lib.CASES["U6"], 3, "<", "zstd")
+    result = zarrow.read_ragged(path, [np.s_[1:6, 2:7]])
+    data = lib.leaf_of(result, 2).buffers()[2]
+    layout = ak.to_layout(ak.from_arrow(result))
+    while hasattr(layout, "content"):
+        layout = layout.content
+    assert layout.data.ctypes.data == data.address
+    assert pl.Series(pl.from_arrow(result)).to_list() == [values[1:6, 2:7].tolist()]
+
+
+def test_members_of_structs(tmp_path: Path) -> None:
+    """Each number of a struct is a column of its own in awkward, where it lies in Arrow."""
+    path, _ = lib.write(tmp_path / "a", lib.CASES["record"], 3, "<", "zstd")
+    result = zarrow.read_ragged(path, [np.s_[1:6, 2:7]])
+    leaf = lib.leaf_of(result, 2)
+    array = ak.flatten(ak.from_arrow(result), axis=2)
+    for name in ("a", "b"):
+        address = leaf.field(name).buffers()[1].address
+        assert address % 64 == 0
+        layout = ak.to_layout(ak.from_arrow(leaf)[name])
+        assert layout.data.ctypes.data == address
+    assert array.fields == ["a", "b", "c", "ok", "u", "r"]
+
+
 def test_polars_flat(written: Written) -> None:
     result = zarrow.read_ragged(written.path, [(3, 4), (0, 0), (11, -1)])
     series = pl.Series(pl.from_arrow(result))
@@ -115,7 +158,7 @@ def test_pyarrow_capsule(result: pa.Array) -> None:
     back = pa.Array._import_from_c_capsule(*result.__arrow_c_array__())
     assert back.equals(result)
     assert oracle.values_address(back) == oracle.values_address(result)
-    assert oracle.lists_of(back)[-1].type.value_field.metadata == {b"zarr:dtype": b"float64"}
+    assert oracle.lists_of(back)[-1].type.value_field.metadata[b"zarr:dtype"] == b"float64"
 
 
 def test_values_outlive_everything(written: Written) -> None:

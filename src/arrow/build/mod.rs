@@ -123,23 +123,32 @@ fn extend(values: &mut [u8], widen: impl Fn(u8) -> u8 + Sync) {
 
 #[cfg(test)]
 mod tests {
+    use arrow_array::cast::AsArray;
+    use arrow_array::types::{Int8Type, UInt8Type};
+
     use super::*;
 
     #[test]
-    fn small_integers() {
-        let mut bytes: Vec<u8> = (0..=255).collect();
-        let cases: [(fn(u8) -> u8, fn(u8) -> i32); 4] = [
-            (|byte| ((byte << 6) as i8 >> 6) as u8, |byte| i32::from(byte % 4) - if byte % 4 > 1 { 4 } else { 0 }),
-            (|byte| ((byte << 4) as i8 >> 4) as u8, |byte| i32::from(byte % 16) - if byte % 16 > 7 { 16 } else { 0 }),
-            (|byte| byte & 0x03, |byte| i32::from(byte % 4)),
-            (|byte| byte & 0x0f, |byte| i32::from(byte % 16)),
-        ];
-        for (widen, expected) in cases {
-            let mut widened = bytes.clone();
-            extend(&mut widened, widen);
-            assert!(widened.iter().zip(0..=255).all(|(&byte, code)| byte == expected(code) as u8));
+    fn integers_of_less_than_a_byte_ignore_the_other_bits() {
+        let signed =
+            |bits: i32, code: i32| code % (1 << bits) - if code >> (bits - 1) & 1 == 1 { 1 << bits } else { 0 };
+        for code in 0..256 {
+            let built = |element: ElementType| {
+                let (mut output, start) = room(&element, 1).unwrap();
+                output.as_mut_slice()[start] = code as u8;
+                build(&element, output, 1, Validity::new(1), Rows::new(&[0, 1])).unwrap()
+            };
+            for (element, bits) in [(ElementType::Int2, 2), (ElementType::Int4, 4)] {
+                assert_eq!(i32::from(built(element).as_primitive::<Int8Type>().value(0)), signed(bits, code));
+            }
+            for (element, bits) in [(ElementType::UInt2, 2), (ElementType::UInt4, 4)] {
+                assert_eq!(i32::from(built(element).as_primitive::<UInt8Type>().value(0)), code % (1 << bits));
+            }
         }
-        bytes.truncate(3);
+    }
+
+    #[test]
+    fn values_belong_to_the_rows_of_their_elements() {
         assert_eq!(Rows::new(&[0, 2, 2, 5]).repeated(3).of(8), 2);
         assert_eq!(Rows::new(&[0, 2, 2, 5]).of(1), 0);
     }

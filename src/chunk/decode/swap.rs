@@ -54,7 +54,9 @@ impl Swap {
             Self::Numbers(width) => reverse(bytes, *width),
             Self::Members { width, members } => {
                 for element in bytes.chunks_exact_mut(*width) {
-                    members.iter().for_each(|member| member.apply(element));
+                    for member in &**members {
+                        member.apply(element);
+                    }
                 }
             }
         }
@@ -67,7 +69,9 @@ impl Swapped {
             Self::Numbers { at, width, count } => reverse(&mut element[*at..at + width * count], *width),
             Self::Repeated { at, stride, count, members } => {
                 for part in element[*at..at + stride * count].chunks_exact_mut(*stride) {
-                    members.iter().for_each(|member| member.apply(part));
+                    for member in members {
+                        member.apply(part);
+                    }
                 }
             }
         }
