@@ -225,7 +225,7 @@ impl Array {
     pub(crate) fn plan_read(&self, selections: &Selections) -> Result<Plan> {
         selections
             .bind(self.shape())
-            .and_then(|bound| Plan::new(bound, vec![self.inner.grid.clone()], Some(self.element_type().size())))
+            .and_then(|bound| Plan::new(bound, vec![self.inner.grid.clone()], Some(self.element_type().room())))
             .map_err(|error| error.at_array(self.location()))
     }
 
