@@ -115,7 +115,7 @@ impl Plan {
         };
         let shapes = distinct.iter().map(|array| array.shape().to_vec()).collect();
         let grids = distinct.iter().map(|array| array.grid().clone()).collect();
-        let item = element.size();
+        let item = element.room();
         let plan = Shapes::new(shapes, sources)
             .and_then(|shapes| selections.bind_to(&shapes))
             .and_then(|bound| plan::Plan::new(bound, grids, Some(item), &options.cancel));
@@ -188,10 +188,10 @@ impl Plan {
         self.work.pieces()
     }
 
-    /// Bytes of the values of the result, one for each bool.
+    /// Bytes of the values of the result, before strings are cut to their lengths, and one for each bool.
     #[must_use]
     pub fn bytes_out(&self) -> u64 {
-        (self.work.layout().elements() as u64).saturating_mul(self.element.size() as u64)
+        (self.work.layout().elements() as u64).saturating_mul(self.element.room() as u64)
     }
 
     /// Bytes of the touched read chunks, decoded. A read decodes fewer where a codec can stop early, and none of chunks

@@ -192,8 +192,9 @@ def read_ragged(
         What becomes of chunks that the store does not hold: ``"fill"`` (the array's fill value),
         ``"null"`` or ``"error"``.
     fill
-        The value beyond the array, which the data type of the result must hold exactly. Only where
-        ``out_of_bounds="fill"``. None: the array's fill value.
+        The value beyond the array, which the data type of the result must hold exactly: a number,
+        a time, bytes, a str, a tuple for a record. Only where ``out_of_bounds="fill"``. None: the
+        array's fill value.
     return_stats
         Whether to give back what the read did as well.
     threads
@@ -212,9 +213,10 @@ def read_ragged(
     pyarrow.Array
         Row *i* is selection *i*. Its type is as many levels of ``LargeList`` as axes are kept,
         around the element type: float64 becomes ``double``, bool ``bool``, complex a list of two
-        floats, datetime64 and timedelta64 timestamps and durations, with nulls for NaT. Only what
-        has nulls is nullable. All values lie in one buffer, 64-byte aligned, in C order. The
-        innermost field's metadata ``zarr:dtype`` names the Zarr data type.
+        floats, datetime64 and timedelta64 timestamps and durations, with nulls for NaT, strings
+        ``large_string``, records ``struct``. Only what has nulls is nullable. All values lie in one
+        buffer, 64-byte aligned, in C order. The innermost field's metadata ``zarr:dtype`` names
+        the Zarr data type.
     ReadStats
         Only if `return_stats`: chunks and bytes fetched and decoded, and seconds.
 

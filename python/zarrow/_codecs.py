@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 import threading
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from zarrow.errors import UnsupportedError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 # Decoding these runs code that the file brings along.
 _UNSAFE = ("pickle",)
@@ -84,7 +87,8 @@ class ForeignDecoder:
             self._key = "/".join(["c"] + ["0"] * ndim)
         self._local = threading.local()
         # What is wrong with the metadata or the codecs is to be seen on opening.
-        self._opened()
+        _, array = self._opened()
+        _look_up(getattr(array.metadata, "codecs", ()))
 
     def _opened(self) -> tuple[dict[str, Any], Any]:
         """The store and the array of this thread."""
@@ -110,6 +114,13 @@ class ForeignDecoder:
         finally:
             del store[self._key]
         return np.ascontiguousarray(values, values.dtype.newbyteorder("="))
+
+
+def _look_up(codecs: Iterable[Any]) -> None:
+    """Have zarr-python's wrappers of codecs look for these, which they put off until they decode."""
+    for codec in codecs:
+        getattr(codec, "_codec", None)
+        _look_up(getattr(codec, "codecs", ()))
 
 
 def _codec_names(document: dict[str, Any]) -> list[str]:

@@ -103,7 +103,7 @@ pub(crate) fn carry_out(columns: &[Column<'_>], options: &ReadOptions, mut stats
     let start = Instant::now();
     let values = execute(columns, options, &mut stats)?;
     for column in columns {
-        stats.bytes_out += (column.plan.layout().elements() * column.element.size()) as u64;
+        stats.bytes_out += (column.plan.layout().elements() * column.element.room()) as u64;
     }
     stats.read_time = start.elapsed();
     let ragged = |(column, (values, offsets)): (&Column<'_>, _)| {

@@ -1,6 +1,6 @@
 //! Structured types: named members at fixed places in one element.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fmt::Write;
 use std::ops::Range;
 use std::sync::Arc;
@@ -78,8 +78,9 @@ impl StructType {
     /// the whole has more bytes than an Arrow list can count.
     pub(crate) fn new(members: impl IntoIterator<Item = (String, ElementType, Vec<usize>)>) -> Result<Self> {
         let mut structure = Self { members: Vec::new(), width: 0 };
+        let mut names = HashSet::new();
         for (name, element, shape) in members {
-            if structure.members.iter().any(|member| member.name == name) {
+            if !names.insert(name.clone()) {
                 return Err(Error::new(ErrorKind::Metadata, format!("two members called '{name}'"))
                     .expected("members with names of their own"));
             }

@@ -275,7 +275,7 @@ impl Array {
     pub(crate) fn plan_read(&self, selections: &Selections, cancel: &Cancel) -> Result<Plan> {
         selections
             .bind(self.shape())
-            .and_then(|bound| Plan::new(bound, vec![self.inner.grid.clone()], Some(self.element_type().size()), cancel))
+            .and_then(|bound| Plan::new(bound, vec![self.inner.grid.clone()], Some(self.element_type().room()), cancel))
             .map_err(|error| error.at_array(self.location()))
     }
 

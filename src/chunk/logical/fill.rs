@@ -74,15 +74,17 @@ fn members(structure: &StructType, element: &ElementType, fill_value: &Value) ->
         }
         return Ok(bytes);
     };
-    if let Some(name) = values.keys().find(|name| structure.members().iter().all(|member| member.name() != **name)) {
-        return Err(invalid(fill_value, &format!("no value for '{name}', which is no field")));
-    }
     let mut bytes = vec![0; element.width()];
+    let mut named = 0;
     for member in structure.members() {
         if let Some(value) = values.get(member.name()) {
             // Members have no axes in v3.
             bytes[member.bytes()].copy_from_slice(&v3(member.element_type(), value)?);
+            named += 1;
         }
+    }
+    if named < values.len() {
+        return Err(invalid(fill_value, "values of fields that there are"));
     }
     Ok(bytes)
 }
