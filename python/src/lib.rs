@@ -25,5 +25,6 @@ fn _zarrow(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(selections::_items, module)?)?;
     module.add_function(wrap_pyfunction!(plan::_plan, module)?)?;
     module.add_function(wrap_pyfunction!(read::_read, module)?)?;
+    module.add_function(wrap_pyfunction!(read::_read_stats, module)?)?;
     Ok(())
 }

@@ -92,10 +92,23 @@ impl Plan {
         py.import("pyarrow")?.call_method1("record_batch", (PyRecordBatch::new(batch),))
     }
 
-    /// Carries the plan out: a pyarrow array.
-    #[pyo3(signature = (*, return_stats = false))]
-    fn read<'py>(&self, py: Python<'py>, return_stats: bool) -> PyResult<Bound<'py, PyAny>> {
-        let (rows, stats) = read_interruptibly(py, self.options.to_core(), |options| self.inner.read(options))?;
+    /// Carries the plan out: a pyarrow array. Threads and memory limit are those of the plan where they are None.
+    #[pyo3(signature = (*, return_stats = false, threads = None, memory_limit = None))]
+    fn read<'py>(
+        &self,
+        py: Python<'py>,
+        return_stats: bool,
+        threads: Option<usize>,
+        memory_limit: Option<usize>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let mut options = self.options.to_core();
+        if threads.is_some() {
+            options = options.with_threads(threads);
+        }
+        if memory_limit.is_some() {
+            options = options.with_memory_limit(memory_limit);
+        }
+        let (rows, stats) = read_interruptibly(py, options, |options| self.inner.read(options))?;
         Ok(if return_stats { (rows, stats).into_pyobject(py)?.into_any() } else { rows })
     }
 

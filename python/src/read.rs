@@ -1,5 +1,7 @@
 //! The read itself, and what it did.
 
+use std::time::Duration;
+
 use arrow_array::cast::AsArray;
 use arrow_array::types::UInt32Type;
 use pyo3::exceptions::{PyTypeError, PyValueError};
@@ -111,6 +113,28 @@ pub(crate) fn read_interruptibly(
     Ok((py.import("pyarrow")?.call_method1("array", (rows,))?, stats))
 }
 
+/// The stats of which `values` is the `as_dict`, for pickle.
+#[pyfunction]
+pub(crate) fn _read_stats(values: &Bound<'_, PyDict>) -> PyResult<ReadStats> {
+    let get = |name: &str| values.as_any().get_item(name);
+    let count = |name: &str| get(name)?.extract::<usize>();
+    let seconds = |name: &str| Ok::<_, PyErr>(Duration::try_from_secs_f64(get(name)?.extract()?).unwrap_or_default());
+    let mut inner = zarrow::ReadStats::default();
+    inner.rows = count("rows")?;
+    inner.chunks_fetched = count("chunks_fetched")?;
+    inner.chunks_decoded = count("chunks_decoded")?;
+    inner.chunks_foreign = count("chunks_foreign")?;
+    inner.chunks_missing = count("chunks_missing")?;
+    inner.bytes_fetched = get("bytes_fetched")?.extract()?;
+    inner.bytes_decoded = get("bytes_decoded")?.extract()?;
+    inner.bytes_out = get("bytes_out")?.extract()?;
+    inner.pieces = count("pieces")?;
+    inner.bytes_held = get("bytes_held")?.extract()?;
+    inner.plan_time = seconds("plan_seconds")?;
+    inner.read_time = seconds("read_seconds")?;
+    Ok(ReadStats { inner })
+}
+
 #[pymethods]
 impl ReadStats {
     /// Selections read: the length of the result.
@@ -201,6 +225,10 @@ impl ReadStats {
         dict.set_item("plan_seconds", self.plan_seconds())?;
         dict.set_item("read_seconds", self.read_seconds())?;
         Ok(dict)
+    }
+
+    fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyAny>, (Bound<'py, PyDict>,))> {
+        Ok((py.import("zarrow._zarrow")?.getattr("_read_stats")?, (self.as_dict(py)?,)))
     }
 
     fn __repr__(&self) -> String {

@@ -16,6 +16,7 @@ __all__ = [
     "_open_local",
     "_plan",
     "_read",
+    "_read_stats",
 ]
 
 __version__: Final[str]
@@ -112,16 +113,24 @@ class Plan:
         many it serves) and `bytes` (decoded).
         """
     @overload
-    def read(self, *, return_stats: Literal[False] = False) -> pa.Array:
+    def read(
+        self,
+        *,
+        return_stats: Literal[False] = False,
+        threads: int | None = None,
+        memory_limit: int | None = None,
+    ) -> pa.Array:
         """Read the rows, as :func:`zarrow.read_ragged` does with the arguments of the plan.
 
-        What is in the store now is read, whatever it was when the plan was made. Threads, memory
-        limit, missing chunks and fill value are those that :func:`zarrow.plan` was given.
+        What is in the store now is read, whatever it was when the plan was made. Missing chunks
+        and fill value are those that :func:`zarrow.plan` was given.
 
         Parameters
         ----------
         return_stats
             Whether to give back what the read did as well.
+        threads, memory_limit
+            As in :func:`zarrow.read_ragged`. None: what :func:`zarrow.plan` was given.
 
         Raises
         ------
@@ -129,9 +138,21 @@ class Plan:
             As :func:`zarrow.read_ragged`.
         """
     @overload
-    def read(self, *, return_stats: Literal[True]) -> tuple[pa.Array, ReadStats]: ...
+    def read(
+        self,
+        *,
+        return_stats: Literal[True],
+        threads: int | None = None,
+        memory_limit: int | None = None,
+    ) -> tuple[pa.Array, ReadStats]: ...
     @overload
-    def read(self, *, return_stats: bool) -> pa.Array | tuple[pa.Array, ReadStats]: ...
+    def read(
+        self,
+        *,
+        return_stats: bool,
+        threads: int | None = None,
+        memory_limit: int | None = None,
+    ) -> pa.Array | tuple[pa.Array, ReadStats]: ...
     def __repr__(self) -> str: ...
     def __reduce__(self) -> tuple[Any, ...]: ...
 
@@ -178,6 +199,7 @@ class ReadStats:
     def as_dict(self) -> dict[str, int | float]:
         """Give all of these by name."""
     def __repr__(self) -> str: ...
+    def __reduce__(self) -> tuple[Any, ...]: ...
 
 def _open_local(
     root: str,
@@ -185,6 +207,7 @@ def _open_local(
     fields: list[str] | None = None,
     foreign: Any = None,
 ) -> Array: ...
+def _read_stats(values: dict[str, int | float]) -> ReadStats: ...
 def _boxes(*args: Any) -> Selections: ...
 def _lists(*args: Any) -> Selections: ...
 def _items(*args: Any) -> Selections: ...

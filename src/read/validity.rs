@@ -28,6 +28,12 @@ impl Validity {
         self.change(elements, |word, mask| word.fetch_or(mask, Ordering::Relaxed));
     }
 
+    /// Whether an element is null.
+    pub(crate) fn is_null(&self, element: usize) -> bool {
+        let word = self.words.get().and_then(|words| words.get(element / 64));
+        word.is_some_and(|word| word.load(Ordering::Relaxed) >> (element % 64) & 1 == 0)
+    }
+
     fn change(&self, elements: Range<usize>, change: impl Fn(&AtomicU64, u64) -> u64) {
         if elements.is_empty() {
             return;
@@ -61,6 +67,7 @@ mod tests {
             validity.clear(start..end);
             validity.set(start..start + (end - start) / 3);
             let expected = |at: usize| !(start + (end - start) / 3..end).contains(&at);
+            assert!((0..200).all(|at| validity.is_null(at) != expected(at)));
             let nulls = validity.into_nulls();
             assert_eq!(nulls.is_some(), end > start);
             for at in 0..200 {

@@ -400,3 +400,17 @@ def test_spawned_workers(sheet: Written) -> None:
     plans = [zarrow.plan(sheet.path, [np.s_[at : at + 3], None]) for at in range(4)]
     with get_context("spawn").Pool(1) as pool:
         assert pool.map(read_plan, plans) == [plan.read().to_pylist() for plan in plans]
+
+
+def test_stats_survive_a_pickle_and_plans_take_other_options(make: Maker) -> None:
+    """Threads and memory limit belong to one read, not to the plan."""
+    written = make(dtype="int32", shape=(40, 9), chunks=(7, 4))
+    plan = zarrow.plan(written.path, [np.s_[3:30, 2:8]] * 3)
+    rows, stats = plan.read(return_stats=True, threads=1, memory_limit=1 << 20)
+    assert rows.equals(plan.read(threads=3)) and rows.equals(plan.read())
+    again = pickle.loads(pickle.dumps(stats))
+    assert again.as_dict() == stats.as_dict() and repr(again) == repr(stats)
+    with fails(zarrow.AllocationError, words=("memory_limit",)):
+        plan.read(memory_limit=1)
+    with fails(zarrow.UnsupportedError, words=("threads",)):
+        plan.read(threads=0)

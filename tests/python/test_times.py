@@ -135,7 +135,6 @@ def test_sources_of_one_unit(tmp_path: Path) -> None:
             zarrow.read_ragged([days, hours], [np.s_[:1]] * 2, sources=[0, 1], promote=promote)
 
 
-@pytest.mark.xfail(strict=True, reason="values that are null are converted too")
 def test_nulls_may_hide_times_that_do_not_fit(tmp_path: Path) -> None:
     """The fill value of chunks that are missing is not shown, so it need not be a time of Arrow."""
     array = zarr.create_array(

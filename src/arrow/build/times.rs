@@ -21,12 +21,16 @@ pub(super) fn convert(time: Time, values: &mut [u8], rows: Rows<'_>, validity: &
                 validity.clear(value..value + 1);
                 *bytes = [0; 8];
             } else if !time.is_as_stored() {
-                let converted = time.convert(count).ok_or_else(|| {
-                    let got = format!("{count} of {}", time.numpy_name());
-                    Error::new(ErrorKind::Unsupported, got)
-                        .at_selection(rows.of(value))
-                        .expected(format!("a time that {} holds exactly", time.arrow_type()))
-                })?;
+                let converted = match time.convert(count) {
+                    Some(converted) => converted,
+                    None if validity.is_null(value) => 0,
+                    None => {
+                        let got = format!("{count} of {}", time.numpy_name());
+                        return Err(Error::new(ErrorKind::Unsupported, got)
+                            .at_selection(rows.of(value))
+                            .expected(format!("a time that {} holds exactly", time.arrow_type())));
+                    }
+                };
                 *bytes = converted.to_ne_bytes();
             }
         }
