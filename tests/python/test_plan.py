@@ -410,7 +410,7 @@ def test_stats_survive_a_pickle_and_plans_take_other_options(make: Maker) -> Non
     assert rows.equals(plan.read(threads=3)) and rows.equals(plan.read())
     again = pickle.loads(pickle.dumps(stats))
     assert again.as_dict() == stats.as_dict() and repr(again) == repr(stats)
-    with fails(zarrow.AllocationError, words=("memory_limit",)):
+    with fails(zarrow.AllocationError, words=("memory limit",)):
         plan.read(memory_limit=1)
     with fails(zarrow.UnsupportedError, words=("threads",)):
         plan.read(threads=0)
