@@ -149,7 +149,6 @@ pub(crate) fn index_lists(len: u64, lists: usize, count: usize) -> Selections {
     Selections::indices(offsets, values).expect("lists of indices")
 }
 
-
 /// `count` ranges of `extent`, one every `step`.
 pub(crate) fn windows(count: usize, step: i64, extent: i64) -> Selections {
     columns((0..count as i64).map(|window| [window * step, window * step + extent]))

@@ -218,7 +218,7 @@ fn rows_are_chosen_by_any_item() {
     assert_eq!(chosen(Item::Index(-1)), [4]);
     assert_eq!(chosen(Indices::new(vec![3, 3, -5]).into()), [3, 3, 0]);
     assert_eq!(chosen(Mask::new([false, true, true, false, true].into_iter().collect()).into()), [1, 2, 4]);
-    assert_eq!(chosen(Item::slice(3, 3)), []);
+    assert!(chosen(Item::slice(3, 3)).is_empty());
     for wrong in [Item::Index(5), Indices::new(vec![-6]).into(), Mask::new([true].into_iter().collect()).into()] {
         assert_eq!(positions(&wrong, 5).unwrap_err().kind(), ErrorKind::Selection);
     }

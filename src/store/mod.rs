@@ -12,8 +12,8 @@ use zarrs::storage::byte_range::ByteRange;
 use zarrs::storage::{Bytes, ReadableStorage, StorageError, StoreKey};
 
 pub(crate) use self::local::LocalDirectory;
-pub(crate) use self::zip::ZipFile;
 use self::zip::Deflated;
+pub(crate) use self::zip::ZipFile;
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::Scratch;
 
@@ -61,7 +61,11 @@ impl AsRef<[u8]> for Encoded<'_> {
 /// A value of the store that is open for reads of ranges.
 pub(crate) enum Value {
     /// `len` bytes of a file.
-    Local { file: Arc<File>, start: u64, len: u64 },
+    Local {
+        file: Arc<File>,
+        start: u64,
+        len: u64,
+    },
     Deflated(Box<Deflated>),
     Storage(ReadableStorage),
 }

@@ -101,7 +101,7 @@ fn archive_len(file: &File) -> u64 {
 fn folder(archive: &ZipArchive<At>, node_path: &str) -> String {
     let slash = if node_path.is_empty() { "" } else { "/" };
     let found = |name: &&str| archive.index_for_name(&format!("{node_path}{slash}{name}")).is_some();
-    if ["zarr.json", ".zarray"].iter().any(|name| found(name)) {
+    if ["zarr.json", ".zarray"].iter().any(found) {
         return String::new();
     }
     let mut only: Option<String> = None;

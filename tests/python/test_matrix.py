@@ -50,9 +50,9 @@ V3: dict[str, dict[str, Any]] = {
     "gzip": {"compressors": GzipCodec()},
     "blosc": {"compressors": BloscCodec(cname="lz4")},
     "crc32c": {"compressors": [GzipCodec(), Crc32cCodec()]},
-    "lz4": {"compressors": zarr.codecs.numcodecs.LZ4()},
-    "bz2": {"compressors": zarr.codecs.numcodecs.BZ2()},
-    "lzma": {"compressors": zarr.codecs.numcodecs.LZMA()},
+    "lz4": {"compressors": {"name": "numcodecs.lz4", "configuration": {}}},
+    "bz2": {"compressors": {"name": "numcodecs.bz2", "configuration": {"level": 1}}},
+    "lzma": {"compressors": {"name": "numcodecs.lzma", "configuration": {}}},
 }
 LAYOUTS_V2: list[dict[str, Any]] = [{}, {"order": "F"}]
 LAYOUTS_V3: list[dict[str, Any]] = [{}, {"shards": SHARDS}]
