@@ -5,7 +5,7 @@ mod support;
 
 use std::hint::black_box;
 
-use support::{Spec, boxes, one_thread, ranges, sorted_ranges};
+use support::{Spec, boxes, index_lists, one_thread, ranges, sorted_ranges};
 use zarrow::{Array, Selections};
 
 /// Does its work and gives the number of pieces of it.
@@ -17,7 +17,7 @@ const MANY: usize = 50_000;
 /// A name, and what prepares the work.
 type Scenario = (&'static str, fn() -> Work);
 
-const SCENARIOS: [Scenario; 9] = [
+const SCENARIOS: [Scenario; 11] = [
     ("plan-ranges-sorted", || plan(&Spec::new(&[1 << 27], &[1 << 16], 4), sorted_ranges(1 << 27, MANY, &(10..=200)))),
     ("plan-ranges-shuffled", || plan(&Spec::new(&[1 << 27], &[1 << 16], 4), ranges(1 << 27, MANY, 10..=200))),
     ("plan-boxes", || {
@@ -28,6 +28,8 @@ const SCENARIOS: [Scenario; 9] = [
         let volume = [1 << 20; 3];
         plan(&Spec::new(&volume, &[64; 3], 2), boxes(&volume, 20_000, &[1..=2, 1..=2, 60..=200]))
     }),
+    ("plan-indices", || plan(&Spec::new(&[1 << 27], &[1 << 20], 4), index_lists(1 << 27, 2000, 20))),
+    ("read-indices", || read(Spec::new(&[1 << 16], &[1 << 14], 4).written(), index_lists(1 << 16, 20, 2000))),
     ("read-lines", || read(Spec::new(&[1 << 16], &[1 << 16], 4).written(), ranges(1 << 16, MANY, 2..=10))),
     ("read-crops", || {
         let image = [512, 512];

@@ -7,8 +7,8 @@ use std::hint::black_box;
 use criterion::measurement::WallTime;
 use criterion::{BenchmarkGroup, Throughput};
 use serde_json::json;
-use support::{Bits, Spec, boxes, ranges, sorted_ranges};
-use zarrow::{Array, Item, Selections};
+use support::{Bits, Spec, boxes, index_lists, ranges, sorted_ranges};
+use zarrow::{Array, Indexing, Indices, Item, Selections};
 
 fn main() {
     let mut criterion = support::criterion();
@@ -21,6 +21,10 @@ fn main() {
     plan(&mut group, "shuffled 50k", &line, &ranges(len, 50_000, extents.clone()));
     plan(&mut group, "sorted 1M", &line, &sorted_ranges(len, 1_000_000, &extents));
     plan(&mut group, "shuffled 1M", &line, &ranges(len, 1_000_000, extents.clone()));
+    let far = 1 << 33;
+    let longer = Spec::new(&[far], &[1 << 16], 4).empty();
+    plan(&mut group, "sorted 10M", &longer, &sorted_ranges(far, 10_000_000, &extents));
+    plan(&mut group, "shuffled 10M", &longer, &ranges(far, 10_000_000, extents.clone()));
     // Indices that need 64 bits, and a grid that can only be grouped by sorting.
     let endless = Spec::new(&[1 << 60], &[1 << 20], 4).empty();
     plan(&mut group, "shape 2^60, 50k", &endless, &ranges(1 << 60, 50_000, extents));
@@ -34,6 +38,9 @@ fn main() {
     let volume = [1024; 3];
     let cubes = boxes(&volume, 10_000, &[8..=24, 8..=24, 8..=24]);
     plan(&mut group, "3-D 10k", &Spec::new(&volume, &[64; 3], 2).empty(), &cubes);
+    let space = [4096; 3];
+    let cubes_1m = boxes(&space, 1_000_000, &[8..=24, 8..=24, 8..=24]);
+    plan(&mut group, "3-D 1M", &Spec::new(&space, &[64; 3], 1).empty(), &cubes_1m);
     let shards = [json!({"name": "sharding_indexed", "configuration": {
         "chunk_shape": [64, 64, 64],
         "codecs": [{"name": "bytes", "configuration": {"endian": "little"}}],
@@ -51,7 +58,21 @@ fn main() {
     plan(&mut group, "dense, by counting, 50k", &Spec::new(&volume, &[64; 3], 2).empty(), &thin);
     group.finish();
 
+    let mut group = criterion.benchmark_group("planning/indices");
+    plan(&mut group, "random 1M", &line, &index_lists(len, 1, 1_000_000));
+    plan(&mut group, "100k lists of ten", &line, &index_lists(len, 100_000, 10));
+    let points = Selections::items([[item(1 << 15, 1_000_000, 5), item(1 << 15, 1_000_000, 7)]]);
+    let points = points.with_indexing(Indexing::Pointwise);
+    plan(&mut group, "points 1M", &Spec::new(&image, &[512, 512], 2).empty(), &points);
+    group.finish();
+
     criterion.final_summary();
+}
+
+/// Random indices of an axis.
+fn item(len: u64, count: usize, seed: u64) -> Item {
+    let mut bits = Bits(seed);
+    Indices::new((0..count).map(|_| bits.below(len) as i64).collect::<Vec<_>>()).into()
 }
 
 /// The throughput is in pieces: pairs of a selection and a read chunk.

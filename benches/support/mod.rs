@@ -141,6 +141,14 @@ pub(crate) fn sorted_ranges(len: u64, count: usize, extents: &RangeInclusive<u64
     columns(ranges)
 }
 
+/// `lists` rows of `count` random indices each.
+pub(crate) fn index_lists(len: u64, lists: usize, count: usize) -> Selections {
+    let mut bits = Bits(9);
+    let offsets: Vec<i64> = (0..=lists).map(|list| (list * count) as i64).collect();
+    let values: Vec<i64> = (0..lists * count).map(|_| bits.below(len) as i64).collect();
+    Selections::indices(offsets, values).expect("lists of indices")
+}
+
 /// `count` ranges of `extent`, one every `step`.
 pub(crate) fn windows(count: usize, step: i64, extent: i64) -> Selections {
     columns((0..count as i64).map(|window| [window * step, window * step + extent]))

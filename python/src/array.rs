@@ -20,22 +20,27 @@ pub(crate) struct Array {
     foreign: Option<Py<PyAny>>,
 }
 
-/// Opens the array in the directory `root`; `zarr_format` is 2, 3 or None for either. Of its elements, `fields` are
-/// read, or all. `foreign` makes decoders for codecs that zarrow does not have.
+/// Opens the array in the directory `root`, or at node path `inside` of the zip file `root`; `zarr_format` is 2, 3 or
+/// None for either. Of its elements, `fields` are read, or all. `foreign` makes decoders for codecs that zarrow does not
+/// have.
 #[pyfunction]
-#[pyo3(signature = (root, zarr_format, fields = None, foreign = None))]
+#[pyo3(signature = (root, zarr_format, fields = None, foreign = None, inside = None))]
 pub(crate) fn _open_local(
     py: Python<'_>,
     root: PathBuf,
     zarr_format: Option<u8>,
     fields: Option<Vec<String>>,
     foreign: Option<Py<PyAny>>,
+    inside: Option<String>,
 ) -> PyResult<Array> {
     let format = zarr_format.map(|format| if format == 2 { ZarrFormat::V2 } else { ZarrFormat::V3 });
     let codecs = foreign.as_ref().map(|foreign| Arc::new(ForeignCodecs(foreign.clone_ref(py))) as Arc<_>);
     let options = OpenOptions::from(format).with_foreign_codecs(codecs);
     let open = || {
-        let array = zarrow::Array::open_local(&root, options)?;
+        let array = match &inside {
+            Some(path) => zarrow::Array::open_zip(&root, path, options)?,
+            None => zarrow::Array::open_local(&root, options)?,
+        };
         let Some(fields) = fields else { return Ok(array) };
         array.with_fields(&fields.iter().map(String::as_str).collect::<Vec<_>>())
     };
@@ -109,7 +114,7 @@ impl Array {
         Ok(if attributes.is_none() { PyDict::new(py).into_any() } else { attributes })
     }
 
-    /// The directory of the array.
+    /// The directory of the array; in a zip file, the path of that and the path in it.
     #[getter]
     fn path(&self) -> OsString {
         self.inner
@@ -142,7 +147,11 @@ impl Array {
 
     fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyTuple>)> {
         let open = py.import("zarrow._zarrow")?.getattr("_open_local")?;
-        Ok((open, (self.path(), self.zarr_format(), self.fields(py)?, &self.foreign).into_pyobject(py)?))
+        let (root, inside) = match self.inner.zip_file() {
+            Some(file) => (file.as_os_str().to_owned(), Some(self.inner.node_path())),
+            None => (self.path(), None),
+        };
+        Ok((open, (root, self.zarr_format(), self.fields(py)?, &self.foreign, inside).into_pyobject(py)?))
     }
 }
 

@@ -27,7 +27,10 @@ if TYPE_CHECKING:
     from zarrow._typing import ArrayLike, Indexing, Integers, MissingChunks, Selection
     from zarrow._zarrow import Plan, ReadStats
 
-_ACCEPTED = "expected a path (str or os.PathLike), a zarr.Array on a LocalStore, or a zarrow.Array"
+_ACCEPTED = (
+    "expected a path (str or os.PathLike), a zarr.Array on a LocalStore or ZipStore, "
+    "or a zarrow.Array"
+)
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)(::[A-Za-z][A-Za-z0-9+.-]+)*://")
 
 
@@ -39,8 +42,9 @@ def open_array(
     Parameters
     ----------
     store
-        The path of the array itself, or of a store together with `path`. Or a ``zarr.Array`` that
-        lies on a ``zarr.storage.LocalStore``. A ``zarrow.Array`` is given back as it is.
+        The path of the array itself, or of a store together with `path`: a folder, or a zip file
+        (where all of it lies in one folder, that may be left out of `path`). Or a ``zarr.Array``
+        that lies on a ``zarr.storage.LocalStore`` or ``ZipStore``. A ``zarrow.Array`` is given back as it is.
     path
         Where the array lies in the store, such as ``"group/array"``. Only together with a path of a
         store.
@@ -86,8 +90,7 @@ def open_array(
             )
         return store
     if isinstance(store, (str, os.PathLike)):
-        root = _join(_local_path(store), path)
-        return _zarrow._open_local(root, None, None, ForeignCodecs(allow_pickle))
+        return _open_path(_local_path(store), path, None, ForeignCodecs(allow_pickle))
     return _open_zarr_python(store, path, ForeignCodecs(allow_pickle))
 
 
@@ -409,8 +412,13 @@ def _local_path(store: str | os.PathLike[str]) -> str:
 
 def _join(root: str, path: str | None) -> str:
     """Join the path of a store with the path of an array in it."""
+    return root if path is None else str(Path(root, *_names(path)))
+
+
+def _names(path: str | None) -> list[str]:
+    """Give the names that the path of an array is made of."""
     if path is None:
-        return root
+        return []
     if not isinstance(path, str):
         raise TypeError(f"path is of type {_type_name(path)}; expected a str such as 'group/array'")
     parts = [part for part in path.split("/") if part]
@@ -418,7 +426,7 @@ def _join(root: str, path: str | None) -> str:
         raise ValueError(
             f"path is {path!r}; expected names joined by '/', without '.', '..' or a backslash"
         )
-    return str(Path(root, *parts))
+    return parts
 
 
 def _open_zarr_python(array: Any, path: str | None, foreign: ForeignCodecs) -> Array:
@@ -426,13 +434,25 @@ def _open_zarr_python(array: Any, path: str | None, foreign: ForeignCodecs) -> A
     array_class = getattr(sys.modules.get("zarr"), "Array", None)
     if array_class is None or not isinstance(array, array_class):
         raise TypeError(f"array is of type {_type_name(array)}; {_ACCEPTED}")
-    local_class = getattr(sys.modules.get("zarr.storage"), "LocalStore", None)
-    if local_class is None or not isinstance(array.store, local_class):
+    storage = sys.modules.get("zarr.storage")
+    if isinstance(array.store, getattr(storage, "LocalStore", ())):
+        root = array.store.root
+    elif isinstance(array.store, getattr(storage, "ZipStore", ())):
+        root = array.store.path
+    else:
         raise TypeError(f"array is a zarr.Array on a {_type_name(array.store)}; {_ACCEPTED}")
     if path is not None:
         raise TypeError(
             f"path={path!r} was given with a zarr.Array; expected path= only with a path"
         )
-    return _zarrow._open_local(
-        _join(os.fspath(array.store.root), array.path), array.metadata.zarr_format, None, foreign
-    )
+    return _open_path(os.fspath(root), array.path, array.metadata.zarr_format, foreign)
+
+
+def _open_path(
+    root: str, path: str | None, zarr_format: int | None, foreign: ForeignCodecs
+) -> Array:
+    """Open the array at a path in a directory, or in a zip file."""
+    if os.path.isfile(root):  # noqa: PTH113
+        inside = "/" + "/".join(_names(path))
+        return _zarrow._open_local(root, zarr_format, None, foreign, inside)
+    return _zarrow._open_local(_join(root, path), zarr_format, None, foreign)

@@ -59,7 +59,7 @@ class Array:
         """The user attributes of the array."""
     @property
     def path(self) -> str:
-        """Where the array lies: the directory of its metadata."""
+        """Where the array lies: the directory of its metadata; in a zip file, its path and that."""
     @property
     def zarr_format(self) -> int:
         """2 or 3."""
@@ -206,6 +206,7 @@ def _open_local(
     zarr_format: int | None,
     fields: list[str] | None = None,
     foreign: Any = None,
+    inside: str | None = None,
 ) -> Array: ...
 def _read_stats(values: dict[str, int | float]) -> ReadStats: ...
 def _boxes(*args: Any) -> Selections: ...

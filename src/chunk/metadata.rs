@@ -85,7 +85,8 @@ pub(super) fn find(source: &Source, path: &str, format: Option<ZarrFormat>) -> R
 }
 
 /// Makes the array of a metadata document.
-pub(super) fn interpret(path: &str, document: Value, format: ZarrFormat) -> Result<Opened> {
+pub(super) fn interpret(path: &str, mut document: Value, format: ZarrFormat) -> Result<Opened> {
+    let is_behind_lz4 = take_lz4(&mut document, format);
     let (metadata, logical) = match format {
         ZarrFormat::V2 => parse_v2(document).map(|(metadata, logical)| (ArrayMetadata::V2(metadata), logical))?,
         ZarrFormat::V3 => parse_v3(document).map(|(metadata, logical)| (ArrayMetadata::V3(metadata), logical))?,
@@ -97,8 +98,31 @@ pub(super) fn interpret(path: &str, document: Value, format: ZarrFormat) -> Resu
         let declared = declared_data_type(array.metadata());
         Stored { element: ElementType::from_zarrs(array.data_type(), &declared)?, swap: None, fill_value: None }
     };
-    let geometry = geometry(&array, &stored)?;
+    let mut geometry = geometry(&array, &stored)?;
+    if is_behind_lz4 {
+        geometry.decoder.behind_lz4()?;
+    }
     Ok(Opened { array, stored, geometry })
+}
+
+/// Takes numcodecs' LZ4, which zarrs does not know, away where it is the outermost codec of a read chunk.
+fn take_lz4(document: &mut Value, format: ZarrFormat) -> bool {
+    if format == ZarrFormat::V2 {
+        let is_lz4 = document["compressor"]["id"] == "lz4";
+        if is_lz4 {
+            document["compressor"] = Value::Null;
+        }
+        return is_lz4;
+    }
+    let Some(codecs) = document["codecs"].as_array_mut() else { return false };
+    let codecs = match &mut codecs[..] {
+        [only] if codec_name(only) == Some("sharding_indexed") => {
+            only.pointer_mut("/configuration/codecs").and_then(Value::as_array_mut)
+        }
+        _ => Some(codecs),
+    };
+    let Some(codecs) = codecs else { return false };
+    codecs.pop_if(|last| matches!(codec_name(last), Some("numcodecs.lz4" | "lz4"))).is_some()
 }
 
 fn parse<T: serde::de::DeserializeOwned>(document: &[u8]) -> Result<T> {

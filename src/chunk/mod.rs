@@ -31,7 +31,7 @@ use crate::plan::grid::Grid;
 use crate::planned::PlanOptions;
 use crate::read::ReadOptions;
 use crate::selection::Selections;
-use crate::store::{Source, ZarrFormat, local_directory};
+use crate::store::{Source, ZarrFormat, local_directory, zip_file};
 
 /// A Zarr array that is open for reading.
 ///
@@ -176,6 +176,20 @@ impl Array {
         Self::from_source(source, "/", &options.into(), &absolute.to_string_lossy())
     }
 
+    /// Opens the array at node path `path` of a local zip file, whose members are stored or deflated.
+    ///
+    /// Where there is none, but all members lie in one folder, the path is one in that folder.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open); [`ErrorKind::Decode`] if the file is no valid zip file.
+    pub fn open_zip(file: impl AsRef<Path>, path: &str, options: impl Into<OpenOptions>) -> Result<Self> {
+        let file = file.as_ref();
+        let absolute = std::path::absolute(file).unwrap_or_else(|_| file.to_path_buf());
+        let location = format!("{}{path}", absolute.display());
+        let zip = zip_file(&absolute, path).map_err(|error| error.at_array(&location))?;
+        Self::from_source(Source::Zip(zip), path, &options.into(), &location)
+    }
+
     fn from_source(source: Source, path: &str, options: &OpenOptions, location: &str) -> Result<Self> {
         match Inner::open(source, path, options, location) {
             Ok(inner) => Ok(Self { inner: Arc::new(inner), chosen: None }),
@@ -259,8 +273,23 @@ impl Array {
     pub fn directory(&self) -> Option<&Path> {
         match &self.inner.source {
             Source::Local(directory) => Some(directory.root()),
-            Source::Storage(_) => None,
+            Source::Zip(_) | Source::Storage(_) => None,
         }
+    }
+
+    /// The zip file that the array was opened in, if it was opened by [`open_zip`](Self::open_zip).
+    #[must_use]
+    pub fn zip_file(&self) -> Option<&Path> {
+        match &self.inner.source {
+            Source::Zip(zip) => Some(zip.path()),
+            Source::Local(_) | Source::Storage(_) => None,
+        }
+    }
+
+    /// Node path of the array in its store.
+    #[must_use]
+    pub fn node_path(&self) -> &str {
+        self.inner.zarrs.path().as_str()
     }
 
     /// Plans a read of `selections`, without I/O.

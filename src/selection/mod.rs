@@ -102,6 +102,29 @@ impl Selections {
         Self::ranges(offsets.slice(0, rows), offsets.slice(1, rows))
     }
 
+    /// Some [`rows`](Self::rows) of a ragged array, in any order: those that `chosen` selects of all of them, a slice,
+    /// indices or a mask.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Selection`] if there is no offset, or `chosen` does not fit the number of rows.
+    ///
+    /// ```
+    /// # use zarrow::{Indices, Selections};
+    /// let rows = Selections::some_rows(vec![0, 2, 2, 5], Indices::new(vec![2, 0, -1]))?;
+    /// let bound = rows.bind(&[5])?;
+    /// assert_eq!([0, 1, 2].map(|row| bound.extents(row)[0]), [3, 2, 3]);
+    /// # Ok::<(), zarrow::Error>(())
+    /// ```
+    pub fn some_rows(offsets: impl Into<ScalarBuffer<i64>>, chosen: impl Into<Item>) -> Result<Self> {
+        let offsets = offsets.into();
+        let Some(rows) = offsets.len().checked_sub(1) else {
+            return Err(Error::new(ErrorKind::Selection, "no offsets").expected("one more than there are rows"));
+        };
+        let chosen = rows::positions(&chosen.into(), rows as u64)?;
+        let at = |shift: usize| chosen.iter().map(|&row| offsets[row as usize + shift]).collect::<Vec<_>>();
+        Self::ranges(at(0), at(1))
+    }
+
     /// Boxes on the first `axes` axes, in elements; further axes are taken whole.
     ///
     /// `starts` and `stops` have shape (rows, `axes`), row-major: box `i` spans `starts[i, a]..stops[i, a]` on axis

@@ -321,6 +321,19 @@ fn clipped(start: i64, stop: i64, step: i64, len: i64) -> Progression {
     Progression { start: first as i64, step: if len == 1 { 1 } else { step }, len }
 }
 
+/// The positions that an item selects of an axis of `len`, in order.
+pub(super) fn positions(item: &Item, len: u64) -> Result<Vec<i64>> {
+    let mut positions = Vec::new();
+    for part in parse(&[len], std::slice::from_ref(item), Indexing::Orthogonal)? {
+        match part {
+            Part::Steps { range, .. } => positions.extend((0..range.len).map(|at| range.start + at * range.step)),
+            Part::Points { coordinates, .. } => positions.extend(coordinates.into_iter().flatten()),
+            Part::NewAxis | Part::Nothing => {}
+        }
+    }
+    Ok(positions)
+}
+
 /// Resolves the items of one selection.
 fn parse(shape: &[u64], items: &[Item], indexing: Indexing) -> Result<Vec<Part>> {
     let mut parts = Vec::new();

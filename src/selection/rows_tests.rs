@@ -209,3 +209,18 @@ fn null_rows_have_extents_of_zero_wherever_they_stand() {
         }
     }
 }
+
+#[test]
+fn rows_are_chosen_by_any_item() {
+    let chosen = |item: Item| positions(&item, 5).unwrap();
+    assert_eq!(chosen(Item::FULL), [0, 1, 2, 3, 4]);
+    assert_eq!(chosen(Item::Slice { start: None, stop: None, step: -2 }), [4, 2, 0]);
+    assert_eq!(chosen(Item::Index(-1)), [4]);
+    assert_eq!(chosen(Indices::new(vec![3, 3, -5]).into()), [3, 3, 0]);
+    assert_eq!(chosen(Mask::new([false, true, true, false, true].into_iter().collect()).into()), [1, 2, 4]);
+    assert!(chosen(Item::slice(3, 3)).is_empty());
+    for wrong in [Item::Index(5), Indices::new(vec![-6]).into(), Mask::new([true].into_iter().collect()).into()] {
+        assert_eq!(positions(&wrong, 5).unwrap_err().kind(), ErrorKind::Selection);
+    }
+    assert!(crate::selection::Selections::some_rows(Vec::<i64>::new(), Item::FULL).is_err());
+}

@@ -82,12 +82,12 @@ pub(super) fn hint(file: &File, start: u64, len: u64) {
 pub(super) fn hint(_: &File, _: u64, _: u64) {}
 
 #[cfg(unix)]
-fn read_exact_at(file: &File, target: &mut [u8], offset: u64) -> io::Result<()> {
+pub(super) fn read_exact_at(file: &File, target: &mut [u8], offset: u64) -> io::Result<()> {
     std::os::unix::fs::FileExt::read_exact_at(file, target, offset)
 }
 
 #[cfg(windows)]
-fn read_exact_at(file: &File, mut target: &mut [u8], mut offset: u64) -> io::Result<()> {
+pub(super) fn read_exact_at(file: &File, mut target: &mut [u8], mut offset: u64) -> io::Result<()> {
     use std::os::windows::fs::FileExt;
     while !target.is_empty() {
         match file.seek_read(target, offset) {

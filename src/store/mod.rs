@@ -1,6 +1,7 @@
-//! Where encoded bytes come from: a local directory read directly, or any `zarrs` store.
+//! Where encoded bytes come from: a local directory or zip file read directly, or any `zarrs` store.
 
 mod local;
+mod zip;
 
 use std::fs::File;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -11,6 +12,8 @@ use zarrs::storage::byte_range::ByteRange;
 use zarrs::storage::{Bytes, ReadableStorage, StorageError, StoreKey};
 
 pub(crate) use self::local::LocalDirectory;
+use self::zip::Deflated;
+pub(crate) use self::zip::ZipFile;
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::Scratch;
 
@@ -36,6 +39,7 @@ pub(crate) struct Request {
 #[derive(Clone)]
 pub(crate) enum Source {
     Local(Arc<LocalDirectory>),
+    Zip(Arc<ZipFile>),
     Storage(ReadableStorage),
 }
 
@@ -56,7 +60,13 @@ impl AsRef<[u8]> for Encoded<'_> {
 
 /// A value of the store that is open for reads of ranges.
 pub(crate) enum Value {
-    Local { file: File, len: u64 },
+    /// `len` bytes of a file.
+    Local {
+        file: Arc<File>,
+        start: u64,
+        len: u64,
+    },
+    Deflated(Box<Deflated>),
     Storage(ReadableStorage),
 }
 
@@ -74,22 +84,23 @@ impl Source {
         match self {
             Self::Local(directory) => {
                 let opened = directory.open(key).map_err(|error| error.at_key(key.as_str()))?;
-                Ok(opened.map(|(file, len)| Value::Local { file, len }))
+                Ok(opened.map(|(file, len)| Value::Local { file: Arc::new(file), start: 0, len }))
             }
+            Self::Zip(zip) => zip.value(key).map_err(|error| error.at_key(key.as_str())),
             Self::Storage(storage) => Ok(Some(Value::Storage(storage.clone()))),
         }
     }
 
-    /// Whether it is a local directory.
+    /// Whether values are files, or parts of one.
     pub(crate) fn is_local(&self) -> bool {
-        matches!(self, Self::Local(_))
+        matches!(self, Self::Local(_) | Self::Zip(_))
     }
 
     /// What a request costs: of a file, a system call; else, it may go round the world.
     pub(crate) fn request(&self) -> Request {
         match self {
             // More would only push decoded bytes out of a core's cache.
-            Self::Local(_) => Request { most: 64 << 10, worth: 16 << 10 },
+            Self::Local(_) | Self::Zip(_) => Request { most: 64 << 10, worth: 16 << 10 },
             Self::Storage(_) => Request { most: 4 << 20, worth: 256 << 10 },
         }
     }
@@ -112,6 +123,7 @@ impl Source {
     pub(crate) fn holds(&self, key: &StoreKey) -> Result<bool> {
         match self {
             Self::Local(directory) => directory.holds(key),
+            Self::Zip(zip) => Ok(zip.holds(key)),
             Self::Storage(storage) => storage.size_key(key).map(|size| size.is_some()).map_err(store_error),
         }
         .map_err(|error| error.at_key(key.as_str()))
@@ -122,7 +134,10 @@ impl Value {
     /// The whole value, or `None` if the store does not hold it.
     pub(crate) fn read_all<'a>(&self, key: &StoreKey, scratch: &'a mut Scratch) -> Result<Option<Encoded<'a>>> {
         match self {
-            Self::Local { file, len } => local::read_at(file, 0, *len, scratch).map(Encoded::Scratch).map(Some),
+            Self::Local { file, start, len } => {
+                local::read_at(file, *start, *len, scratch).map(Encoded::Scratch).map(Some)
+            }
+            Self::Deflated(value) => value.bytes().map(|bytes| Some(Encoded::Shared(bytes.clone()))),
             Self::Storage(storage) => match storage.get(key) {
                 Ok(bytes) => Ok(bytes.map(Encoded::Shared)),
                 Err(source) => Err(store_error(source)),
@@ -133,8 +148,8 @@ impl Value {
 
     /// Says that the bytes `start..start + len` will be read soon.
     pub(crate) fn hint(&self, start: u64, len: u64) {
-        if let Self::Local { file, .. } = self {
-            local::hint(file, start, len);
+        if let Self::Local { file, start: first, .. } = self {
+            local::hint(file, first.saturating_add(start), len);
         }
     }
 
@@ -142,6 +157,7 @@ impl Value {
     pub(crate) fn known_len(&self) -> Option<u64> {
         match self {
             Self::Local { len, .. } => Some(*len),
+            Self::Deflated(value) => Some(value.len()),
             Self::Storage(_) => None,
         }
     }
@@ -152,11 +168,11 @@ impl Value {
     /// As [`read_range`](Self::read_range).
     pub(crate) fn read_into(&self, key: &StoreKey, start: u64, target: &mut [u8]) -> Result<()> {
         match self {
-            Self::Local { file, len } => {
+            Self::Local { file, start: first, len } => {
                 let end = start.saturating_add(target.len() as u64);
-                if end > *len { Err(short(*len, end)) } else { local::read_into(file, start, target) }
+                if end > *len { Err(short(*len, end)) } else { local::read_into(file, first + start, target) }
             }
-            Self::Storage(_) => {
+            Self::Deflated(_) | Self::Storage(_) => {
                 let mut unused = Scratch::default();
                 let bytes = self.read_range(key, start, target.len() as u64, &mut unused)?;
                 target.copy_from_slice(bytes.as_ref());
@@ -178,12 +194,11 @@ impl Value {
         scratch: &'a mut Scratch,
     ) -> Result<Option<Encoded<'a>>> {
         match self {
-            Self::Local { file, len: size } => match size.checked_sub(len) {
-                Some(past) => {
-                    local::read_at(file, if from_end { past } else { 0 }, len, scratch).map(Encoded::Scratch).map(Some)
-                }
-                None => Err(short(*size, len)),
-            },
+            Self::Local { .. } | Self::Deflated(_) => {
+                let size = self.known_len().unwrap_or_default();
+                let past = size.checked_sub(len).ok_or_else(|| short(size, len).at_key(key.as_str()))?;
+                return self.read_range(key, if from_end { past } else { 0 }, len, scratch).map(Some);
+            }
             Self::Storage(storage) => {
                 let range = if from_end { ByteRange::Suffix(len) } else { ByteRange::FromStart(0, Some(len)) };
                 // Some stores of zarrs panic on a suffix that is longer than the value.
@@ -213,11 +228,13 @@ impl Value {
     ) -> Result<Encoded<'a>> {
         let end = start.checked_add(len).ok_or_else(|| too_short(start).at_key(key.as_str()))?;
         match self {
-            Self::Local { file, len: size } => {
-                if end > *size {
-                    return Err(short(*size, end).at_key(key.as_str()));
-                }
-                local::read_at(file, start, len, scratch).map(Encoded::Scratch)
+            Self::Local { len: size, .. } if end > *size => Err(short(*size, end)),
+            Self::Local { file, start: first, .. } => {
+                local::read_at(file, first + start, len, scratch).map(Encoded::Scratch)
+            }
+            Self::Deflated(value) if end > value.len() => Err(short(value.len(), end)),
+            Self::Deflated(value) => {
+                value.bytes().map(|bytes| Encoded::Shared(bytes.slice(start as usize..end as usize)))
             }
             Self::Storage(storage) => match storage.get_partial(key, ByteRange::FromStart(start, Some(len))) {
                 Ok(Some(bytes)) if bytes.len() as u64 == len => Ok(Encoded::Shared(bytes)),
@@ -252,6 +269,11 @@ fn store_error(source: StorageError) -> Error {
     Error::new(ErrorKind::Store, "the store failed to read")
         .source(source)
         .remedy("See that the store can be reached and read, then read again.")
+}
+
+/// Opens a local zip file that holds an array at `node_path`.
+pub(crate) fn zip_file(path: &Path, node_path: &str) -> Result<Arc<ZipFile>> {
+    ZipFile::open(path, node_path).map(Arc::new)
 }
 
 /// A local directory that holds an array.

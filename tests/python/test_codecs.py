@@ -27,7 +27,7 @@ BOXES = [np.s_[0:3, 0:4], np.s_[5:23, 3:17], np.s_[22:23, 0:1], np.s_[4:4, 0:3],
 
 # Filters and compressors of numcodecs that zarrow has no code for, with data types that they take.
 V2 = {
-    "lz4": (None, numcodecs.LZ4(), "<i4"),
+    "lz4 and a filter": ([numcodecs.Delta("<i4")], numcodecs.LZ4(), "<i4"),
     "lzma": (None, numcodecs.LZMA(), ">f8"),
     "delta": ([numcodecs.Delta("<i4")], numcodecs.Zstd(), "<i4"),
     "delta, alone": ([numcodecs.Delta("<i4", "<i2")], None, "<i4"),
@@ -72,7 +72,7 @@ def test_numcodecs_of_version_2(tmp_path: Path, name: str, order: Any) -> None:
         assert stats.chunks_decoded == 15
 
 
-@pytest.mark.parametrize("name", ["lz4", "lzma", "zlib", "crc32"])
+@pytest.mark.parametrize("name", ["lz4", "lzma", "zlib", "crc32", "adler32", "fletcher32"])
 @pytest.mark.parametrize("sharded", [False, True, "outside"])
 def test_numcodecs_of_version_3(tmp_path: Path, name: str, sharded: bool | str) -> None:
     """Also inside shards, whose subchunks are still read alone, and outside of them."""
@@ -98,13 +98,39 @@ def test_numcodecs_of_version_3(tmp_path: Path, name: str, sharded: bool | str) 
     array[0:14] = values_of("int32")[0:14]
     expected = np.asarray(array[:])
     stats = zarrow.read_ragged(tmp_path, BOXES, return_stats=True)[1]
-    if name == "zlib":
+    if stats.chunks_foreign == 0:
+        assert name in ("zlib", "adler32", "fletcher32", "lz4")
+        assert name != "lz4" or sharded != "outside"
         assert stats.chunks_foreign == 0
         oracle.assert_reads(zarrow.read_ragged(tmp_path, BOXES), expected, BOXES)
         return
     stats = check(tmp_path, expected)
     assert zarrow.open_array(tmp_path).chunks == ((14, 10) if sharded == "outside" else CHUNKS)
     assert stats.chunks_missing == (2 if sharded == "outside" else 8)
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("dtype", ["<i4", ">f8", "|b1", "<M8[s]", "|S5"])
+def test_lz4_has_a_path_of_its_own(tmp_path: Path, dtype: str, order: Any) -> None:
+    """Without zarr-python, and damaged chunks are errors."""
+    array = zarr.create_array(
+        tmp_path / "a", shape=SHAPE, chunks=CHUNKS, dtype=dtype, zarr_format=2,
+        compressors=numcodecs.LZ4(), filters=None, order=order,
+    )  # fmt: skip
+    array[:] = values_of(dtype)
+    (tmp_path / "a" / "1.1").unlink()
+    expected = np.asarray(array[:])
+    rows, stats = zarrow.read_ragged(array, BOXES, return_stats=True)
+    assert stats.chunks_foreign == 0
+    for row, box in zip(rows, BOXES, strict=True):
+        got = np.array(row.as_py(), expected.dtype).reshape(expected[box].shape)
+        np.testing.assert_array_equal(got, expected[box])
+    chunk = tmp_path / "a" / "1.2"
+    whole = chunk.read_bytes()
+    for damage in (b"", whole[:3], whole[:-5], whole[4:], b"\xff\xff\xff\x7f" + whole[4:]):
+        chunk.write_bytes(damage)
+        with fails(zarrow.DecodeError, words=("1.2",)):
+            zarrow.read_ragged(array, BOXES)
 
 
 def test_a_codec_of_ones_own(tmp_path: Path) -> None:
@@ -146,10 +172,10 @@ def test_without_zarr_python(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     """The error names the codec and the packages that bring it."""
     zarr.create_array(
         tmp_path / "a", shape=SHAPE, chunks=CHUNKS, dtype="<i4", zarr_format=2,
-        compressors=numcodecs.LZ4(),
+        compressors=numcodecs.LZMA(),
     )  # fmt: skip
     monkeypatch.setitem(sys.modules, "zarr.core.buffer.cpu", None)
-    with fails(zarrow.UnsupportedError, words=("lz4", "install the packages zarr and numcodecs")):
+    with fails(zarrow.UnsupportedError, words=("lzma", "install the packages zarr and numcodecs")):
         zarrow.open_array(tmp_path / "a")
 
 
@@ -174,7 +200,7 @@ def test_from_many_threads(tmp_path: Path) -> None:
     """Each thread has an array of its own."""
     values = np.arange(200_000, dtype="<i8").reshape(400, 500)
     array = zarr.create_array(
-        tmp_path / "a", data=values, chunks=(20, 50), zarr_format=2, compressors=numcodecs.LZ4(),
+        tmp_path / "a", data=values, chunks=(20, 50), zarr_format=2, compressors=numcodecs.LZMA(),
         filters=None,
     )  # fmt: skip
     rows = zarrow.read_ragged(array, [np.s_[:, :]] * 3, threads=8)

@@ -14,7 +14,7 @@ use zarrs::metadata::v3::MetadataV3;
 use zarrs::plugin::ZarrVersion;
 use zstd_safe::{DCtx, InBuffer, OutBuffer, ResetDirective};
 
-use super::blosc::{Blosc, Header};
+use super::blosc::{Blosc, Header, lz4};
 use super::blosc_blocks::Blocks;
 use super::swap::{Stored, Swap};
 use super::{Decoded, Extent, Granularity, corrupt, wrong_length};
@@ -44,6 +44,8 @@ enum Compressor {
     Gzip,
     Zlib,
     Blosc,
+    /// numcodecs' own frame: the decoded length, and an LZ4 block.
+    Lz4,
 }
 
 /// Contexts and buffers that one thread reuses from chunk to chunk.
@@ -122,6 +124,11 @@ impl Direct {
         }
         decoded_len.checked_add(direct.inner_checksums * CHECKSUM_LEN)?;
         Some((direct, order))
+    }
+
+    /// Takes what was stored as it is for compressed with LZ4, in numcodecs' frame. `false` if it was not.
+    pub(super) fn compressed_with_lz4(&mut self) -> bool {
+        self.outer_checksums == 0 && self.compressor.replace(Compressor::Lz4).is_none()
     }
 
     pub(super) fn granularity(&self) -> Granularity {
@@ -319,6 +326,14 @@ fn decompress(compressor: Compressor, encoded: &[u8], target: &mut [u8], scratch
                 blosc.decode(target).ok_or_else(|| reason("blosc failed"))?;
             }
             blosc.decoded_len()
+        }
+        Compressor::Lz4 => {
+            let (header, block) = encoded.split_first_chunk::<4>().ok_or_else(corrupt)?;
+            let decoded = u32::from_le_bytes(*header) as usize;
+            if decoded == len && !lz4(block, target, len) {
+                return Err(reason("lz4 failed"));
+            }
+            decoded
         }
     };
     if decoded != len {

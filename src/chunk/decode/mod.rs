@@ -132,6 +132,18 @@ impl Decoder {
         }
     }
 
+    /// Decodes what is behind LZ4 in numcodecs' frame, the outermost codec, from now on.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Unsupported`] if the other codecs have no direct path.
+    pub(super) fn behind_lz4(&mut self) -> Result<()> {
+        let is_direct = match &mut self.path {
+            Path::Direct(direct) => direct.compressed_with_lz4(),
+            path => matches!(path, Path::Empty),
+        };
+        if is_direct { Ok(()) } else { Err(Error::new(ErrorKind::Unsupported, "codec 'lz4' behind others")) }
+    }
+
     /// Whether read chunks are decoded by what the caller brought.
     pub(crate) fn is_foreign(&self) -> bool {
         matches!(self.path, Path::Foreign(_))
