@@ -41,7 +41,7 @@ impl Plan {
         let same = |arrays: &[Array]| {
             let first = arrays[0].element_type();
             match arrays.iter().find(|array| array.element_type() != first) {
-                None => Ok(first),
+                None => Ok(first.clone()),
                 Some(other) => {
                     let got = format!("arrays of {} and of {}", first.zarr_name(), other.element_type().zarr_name());
                     Err(Error::new(ErrorKind::Selection, got)
@@ -60,7 +60,7 @@ impl Plan {
     /// # Errors
     /// As [`new`](Self::new); [`ErrorKind::Selection`] if that type does not hold all values exactly.
     pub fn promoting(arrays: &[Array], sources: Option<&[u32]>, selections: &Selections) -> Result<Self> {
-        let common = |arrays: &[Array]| common_type(arrays.iter().map(Array::element_type));
+        let common = |arrays: &[Array]| common_type(arrays.iter().map(|array| array.element_type().clone()));
         Self::with_type(arrays, sources, selections, common)
     }
 
@@ -122,15 +122,15 @@ impl Plan {
 
     fn read_after(&self, options: &ReadOptions, plan_time: std::time::Duration) -> Result<Ragged> {
         let stats = ReadStats { rows: self.rows(), plan_time, ..ReadStats::default() };
-        let column = Column { arrays: self.arrays.iter().collect(), plan: &self.work, element: self.element };
+        let column = Column { arrays: self.arrays.iter().collect(), plan: &self.work, element: self.element.clone() };
         let mut read = carry_out(&[column], options, stats)?;
         read.pop().ok_or_else(|| Error::new(ErrorKind::Internal, "no column was read"))
     }
 
     /// Type of the elements of the result.
     #[must_use]
-    pub fn element_type(&self) -> ElementType {
-        self.element
+    pub fn element_type(&self) -> &ElementType {
+        &self.element
     }
 
     /// The arrays, each once.
@@ -169,18 +169,20 @@ impl Plan {
         self.work.pieces()
     }
 
-    /// Bytes of the values of the result, one for each bool.
+    /// Bytes of the values of the result, one for each bool. Of values of variable length, their offsets: how long they are
+    /// is not known before they are read.
     #[must_use]
     pub fn bytes_out(&self) -> u64 {
-        (self.work.layout().elements() as u64).saturating_mul(self.element.size() as u64)
+        (self.work.layout().elements() as u64).saturating_mul(self.element.planned_size() as u64)
     }
 
-    /// Bytes of the touched read chunks, decoded. A read decodes fewer where a codec can stop early, and none of chunks
+    /// Bytes of the touched read chunks, decoded; as in [`bytes_out`](Self::bytes_out), eight for each value of variable
+    /// length. A read decodes fewer where a codec can stop early, and none of chunks
     /// that the store does not hold.
     #[must_use]
     pub fn bytes_to_decode(&self) -> u64 {
         let of = |(part, array): (&plan::Part, &Array)| {
-            (part.groups().chunks().len() as u64).saturating_mul(array.decoder().decoded_len() as u64)
+            (part.groups().chunks().len() as u64).saturating_mul(planned_len(array))
         };
         self.work.parts().iter().zip(&self.arrays).map(of).fold(0, u64::saturating_add)
     }
@@ -212,7 +214,7 @@ impl Plan {
                 part.grid().chunk_indices(id, &mut at);
                 indices.extend(at.iter().map(|&index| index as i64));
                 rows.push(part.groups().rows(chunk).len() as u64);
-                bytes.push(array.decoder().decoded_len() as u64);
+                bytes.push(planned_len(array));
             }
         }
         // Of 32 bits are the offsets of the keys and of the indices.
@@ -237,6 +239,12 @@ impl Plan {
         RecordBatch::try_new(Arc::new(schema), columns.into_iter().map(|(_, column)| column).collect())
             .map_err(|source| too_many().source(source))
     }
+}
+
+/// Bytes of a decoded read chunk that are known before it is read.
+fn planned_len(array: &Array) -> u64 {
+    let element = array.element_type();
+    (array.decoder().decoded_len() / element.size() * element.planned_size()) as u64
 }
 
 /// Reads row `i` of `selections` from `arrays[sources[i]]`, all in one go, into one buffer.

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyString, PyTuple};
-use zarrow::ZarrFormat;
+use zarrow::{ElementType, ZarrFormat};
 
 use crate::error::to_python;
 
@@ -39,9 +39,17 @@ impl Array {
         self.inner.shape().len()
     }
 
-    /// NumPy data type of one element, in native byte order.
+    /// NumPy data type of one element, in native byte order; as in zarr-python, text is of NumPy's StringDType, and of
+    /// objects where NumPy 1 has no such type.
     #[getter]
     fn dtype<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        if *self.inner.element_type() == ElementType::Utf8 {
+            let dtypes = py.import("numpy.dtypes")?;
+            if let Ok(string) = dtypes.getattr("StringDType") {
+                return string.call0();
+            }
+            return py.import("numpy")?.call_method1("dtype", ("object",));
+        }
         py.import("numpy")?.call_method1("dtype", (self.inner.element_type().numpy_name(),))
     }
 
@@ -49,6 +57,13 @@ impl Array {
     #[getter]
     fn zarr_dtype(&self) -> &'static str {
         self.inner.element_type().zarr_name()
+    }
+
+    /// NumPy data type of the items of an element, where elements are lists; None elsewhere.
+    #[getter]
+    fn _item_dtype<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let ElementType::List(item) = self.inner.element_type() else { return Ok(None) };
+        py.import("numpy")?.call_method1("dtype", (item.numpy_name(),)).map(Some)
     }
 
     /// Shape of a read chunk, in elements: a subchunk where the array is sharded.

@@ -143,8 +143,12 @@ pub(crate) fn read_interruptibly(
         }
     };
     let stats = ReadStats { inner: *ragged.stats() };
-    let is_pair = matches!(ragged.element_type(), ElementType::Complex64 | ElementType::Complex128);
-    let depth = ragged.offsets().len() + usize::from(is_pair);
+    let lists = match ragged.element_type() {
+        ElementType::Complex64 | ElementType::Complex128 => 1,
+        ElementType::List(item) => 1 + usize::from(matches!(**item, ElementType::Complex64 | ElementType::Complex128)),
+        _ => 0,
+    };
+    let depth = ragged.offsets().len() + lists;
     if depth > MAX_DEPTH {
         let message =
             format!("the selections keep {depth} axes; expected at most {MAX_DEPTH}: pyarrow takes no deeper lists");

@@ -249,7 +249,7 @@ def read_ragged(
         selections,
         _check_name(indexing, "indexing", _INDEXING),
         promote,
-        _options(_dtype(handles), threads, memory_limit, missing_chunks, fill),
+        _options(handles, threads, memory_limit, missing_chunks, fill),
     )
     return (result, stats) if return_stats else result
 
@@ -300,7 +300,7 @@ def plan(
     mode = _check_name(indexing, "indexing", _INDEXING)
     if not isinstance(selections, Selections):
         selections = _zarrow._items([settled(each) for each in selections], mode, handles, of)
-    options = _options(_dtype(handles), threads, memory_limit, missing_chunks, fill)
+    options = _options(handles, threads, memory_limit, missing_chunks, fill)
     return _zarrow._plan(handles, of, selections, promote, options)
 
 
@@ -343,7 +343,7 @@ def _dtype(arrays: list[Array]) -> np.dtype[Any]:
 
 
 def _options(
-    dtype: np.dtype[Any],
+    arrays: list[Array],
     threads: int | None,
     memory_limit: int | None,
     missing_chunks: MissingChunks,
@@ -354,7 +354,7 @@ def _options(
         _check_threads(threads),
         _check_memory_limit(memory_limit),
         _check_name(missing_chunks, "missing_chunks", _MISSING_CHUNKS),
-        None if fill is None else _fill_bytes(fill, dtype),
+        None if fill is None else _fill_bytes(fill, arrays),
     )
 
 
@@ -364,8 +364,12 @@ def _check_name(name: str, argument: str, names: tuple[str, ...]) -> str:
     return name
 
 
-def _fill_bytes(fill: Any, dtype: np.dtype[Any]) -> bytes:
+def _fill_bytes(fill: Any, arrays: list[Array]) -> bytes:
     """Give the bytes of one element that is exactly `fill`."""
+    first = arrays[0]
+    if first.zarr_dtype in ("string", "bytes") or first._item_dtype is not None:
+        return _variable_fill(fill, first)
+    dtype = _dtype(arrays)
     value = np.asarray(fill)
     if value.ndim:
         raise ValueError(f"fill has shape {value.shape}; expected one value")
@@ -385,6 +389,30 @@ def _fill_bytes(fill: Any, dtype: np.dtype[Any]) -> bytes:
         except (TypeError, ValueError, OverflowError):
             pass
     raise ValueError(f"fill is {fill!r}; expected a value that {dtype} holds exactly")
+
+
+def _variable_fill(fill: Any, array: Array) -> bytes:
+    """Give the bytes of text, bytes or a list of numbers."""
+    if array.zarr_dtype == "string":
+        if isinstance(fill, str):
+            try:
+                return fill.encode()
+            except UnicodeEncodeError as err:
+                raise ValueError(f"fill is {fill!r}; expected text that UTF-8 can hold") from err
+        expected = "a str"
+    elif array.zarr_dtype == "bytes":
+        if isinstance(fill, (bytes, bytearray, memoryview)):
+            return bytes(fill)
+        expected = "bytes"
+    else:
+        values = np.asarray(fill)
+        if values.ndim == 1:
+            with np.errstate(all="ignore"):
+                cast = values.astype(array._item_dtype)
+            if not values.size or np.array_equal(cast, values, equal_nan=values.dtype.kind in "fc"):
+                return cast.tobytes()
+        expected = f"a list of numbers that {array._item_dtype} holds exactly"
+    raise ValueError(f"fill is {fill!r}; expected {expected}")
 
 
 def _is_same(one: Any, other: Any) -> bool:

@@ -41,6 +41,8 @@ class Array:
     def zarr_dtype(self) -> str:
         """Zarr v3's name of the data type."""
     @property
+    def _item_dtype(self) -> np.dtype[Any] | None: ...
+    @property
     def chunks(self) -> tuple[int, ...]:
         """Shape of a read chunk, in elements: a subchunk where the array is sharded."""
     @property

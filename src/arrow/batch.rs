@@ -91,7 +91,7 @@ pub(crate) fn read_columns(arrays: &[&Array], selections: &Selections, options: 
         plans.push(plan);
     }
     let stats = ReadStats { rows: selections.len(), plan_time: start.elapsed(), ..ReadStats::default() };
-    let column = |(&array, plan)| Column { arrays: vec![array], plan, element: array.element_type() };
+    let column = |(&array, plan)| Column { arrays: vec![array], plan, element: array.element_type().clone() };
     let columns: Vec<_> = distinct.iter().zip(&plans).map(column).collect();
     let read = carry_out(&columns, options, stats)?;
     Ok(of_column.iter().map(|&at| read[at].clone()).collect())
@@ -102,15 +102,14 @@ pub(crate) fn carry_out(columns: &[Column<'_>], options: &ReadOptions, mut stats
     let start = Instant::now();
     let outputs = execute(columns, options, &mut stats)?;
     let mut values = Vec::with_capacity(outputs.len());
-    for (column, filled) in columns.iter().zip(outputs) {
-        let elements = column.plan.layout().elements();
-        stats.bytes_out += (elements * column.element.size()) as u64;
-        values.push(column.element.wrap(filled.values.into_buffer(), elements, filled.nulls)?);
+    for filled in outputs {
+        stats.bytes_out += filled.bytes;
+        values.push(filled.values);
     }
     stats.read_time = start.elapsed();
     let ragged = |(column, values): (&Column<'_>, _)| {
         let nulls = column.plan.selections().nulls().cloned();
-        Ragged::new(column.plan.layout().clone(), values, nulls, column.element, stats)
+        Ragged::new(column.plan.layout().clone(), values, nulls, column.element.clone(), stats)
     };
     Ok(columns.iter().zip(values).map(ragged).collect())
 }

@@ -12,10 +12,11 @@ use arrow_schema::{DataType, Field, FieldRef};
 use zarrs::plugin::ExtensionName;
 
 use super::Time;
+use crate::chunk::CELL_LEN;
 use crate::error::{Error, ErrorKind, Result};
 
 /// Type of the elements of an array.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 #[allow(missing_docs, reason = "the names say it")]
 pub enum ElementType {
@@ -35,6 +36,12 @@ pub enum ElementType {
     Complex128,
     /// A point in time or a span of time.
     Time(Time),
+    /// Text of variable length.
+    Utf8,
+    /// Bytes of variable length.
+    Binary,
+    /// A list of elements of fixed width in the place of each element: numcodecs' `vlen-array`.
+    List(Arc<ElementType>),
 }
 
 impl ElementType {
@@ -65,16 +72,18 @@ impl ElementType {
 
     /// `NumPy`'s name of the type.
     #[must_use]
-    pub fn numpy_name(self) -> String {
+    pub fn numpy_name(&self) -> String {
         match self {
             Self::Time(time) => time.numpy_name(),
+            Self::Utf8 => "StringDType".to_owned(),
+            Self::Binary | Self::List(_) => "object".to_owned(),
             _ => self.zarr_name().to_owned(),
         }
     }
 
     /// Zarr v3's name of the type.
     #[must_use]
-    pub fn zarr_name(self) -> &'static str {
+    pub fn zarr_name(&self) -> &'static str {
         match self {
             Self::Bool => "bool",
             Self::Int8 => "int8",
@@ -91,23 +100,48 @@ impl ElementType {
             Self::Complex64 => "complex64",
             Self::Complex128 => "complex128",
             Self::Time(time) => time.zarr_name(),
+            Self::Utf8 => "string",
+            Self::Binary => "bytes",
+            Self::List(_) => "vlen-array",
         }
     }
 
-    /// Bytes of one element as decoded. A bool is one byte here and one bit in Arrow.
+    /// Bytes of one element as decoded. A bool is one byte here and one bit in Arrow. One of variable length has 16 for
+    /// its place and length, until all of them are read.
     #[must_use]
-    pub fn size(self) -> usize {
+    pub fn size(&self) -> usize {
         match self {
             Self::Bool | Self::Int8 | Self::UInt8 => 1,
             Self::Int16 | Self::UInt16 | Self::Float16 => 2,
             Self::Int32 | Self::UInt32 | Self::Float32 => 4,
             Self::Int64 | Self::UInt64 | Self::Float64 | Self::Complex64 | Self::Time(_) => 8,
             Self::Complex128 => 16,
+            Self::Utf8 | Self::Binary | Self::List(_) => CELL_LEN,
         }
     }
 
+    /// Whether elements differ in length.
+    #[must_use]
+    pub fn is_variable(&self) -> bool {
+        matches!(self, Self::Utf8 | Self::Binary | Self::List(_))
+    }
+
+    /// The length in bytes of each element is a multiple of this.
+    pub(crate) fn unit(&self) -> usize {
+        match self {
+            Self::List(item) => item.size(),
+            Self::Utf8 | Self::Binary => 1,
+            _ => self.size(),
+        }
+    }
+
+    /// Bytes of one element in the result that are known before it is read: of one of variable length, its offset.
+    pub(crate) fn planned_size(&self) -> usize {
+        if self.is_variable() { size_of::<i64>() } else { self.size() }
+    }
+
     /// Bytes of one number: half an element for complex types.
-    pub(crate) fn number_size(self) -> usize {
+    pub(crate) fn number_size(&self) -> usize {
         match self {
             Self::Complex64 | Self::Complex128 => self.size() / 2,
             _ => self.size(),
@@ -116,7 +150,7 @@ impl ElementType {
 
     /// The Arrow type of one element. Complex numbers are lists of two non-null floats: real, imaginary.
     #[must_use]
-    pub fn arrow_type(self) -> DataType {
+    pub fn arrow_type(&self) -> DataType {
         match self {
             Self::Bool => DataType::Boolean,
             Self::Int8 => DataType::Int8,
@@ -133,12 +167,15 @@ impl ElementType {
             Self::Complex64 => DataType::FixedSizeList(part(DataType::Float32), 2),
             Self::Complex128 => DataType::FixedSizeList(part(DataType::Float64), 2),
             Self::Time(time) => time.arrow_type(),
+            Self::Utf8 => DataType::LargeUtf8,
+            Self::Binary => DataType::LargeBinary,
+            Self::List(item) => DataType::LargeList(part(item.arrow_type())),
         }
     }
 
     /// Wraps `len` elements, of [`size`](Self::size) bytes each in native byte order, without copying them (a bool
     /// is packed to a bit).
-    pub(super) fn wrap(self, bytes: Buffer, len: usize, nulls: Option<NullBuffer>) -> Result<ArrayRef> {
+    pub(crate) fn wrap(&self, bytes: Buffer, len: usize, nulls: Option<NullBuffer>) -> Result<ArrayRef> {
         Ok(match self {
             Self::Bool => Arc::new(BooleanArray::new(BooleanBuffer::new(pack_bits(&bytes), 0, len), nulls)),
             Self::Int8 => primitive::<Int8Type>(bytes, len, nulls),
@@ -155,6 +192,9 @@ impl ElementType {
             Self::Complex64 => pairs(DataType::Float32, primitive::<Float32Type>(bytes, len * 2, None), nulls)?,
             Self::Complex128 => pairs(DataType::Float64, primitive::<Float64Type>(bytes, len * 2, None), nulls)?,
             Self::Time(time) => time.wrap(bytes, len, nulls),
+            Self::Utf8 | Self::Binary | Self::List(_) => {
+                return Err(Error::new(ErrorKind::Internal, "elements of variable length without offsets"));
+            }
         })
     }
 }
@@ -178,8 +218,8 @@ fn pack_bits(bytes: &[u8]) -> Buffer {
     packed.into()
 }
 
-fn part(float: DataType) -> FieldRef {
-    Arc::new(Field::new("item", float, false))
+pub(super) fn part(item: DataType) -> FieldRef {
+    Arc::new(Field::new("item", item, false))
 }
 
 pub(super) fn primitive<T: ArrowPrimitiveType>(bytes: Buffer, len: usize, nulls: Option<NullBuffer>) -> ArrayRef {

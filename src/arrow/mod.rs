@@ -5,6 +5,7 @@ mod element;
 mod promote;
 mod ragged;
 mod time;
+mod variable;
 
 pub use self::batch::read_batch;
 pub(crate) use self::batch::{carry_out, read_columns};

@@ -16,9 +16,10 @@ enum Kind {
     Float,
     Complex,
     Time,
+    Variable,
 }
 
-fn kind(element: ElementType) -> Kind {
+fn kind(element: &ElementType) -> Kind {
     use ElementType as E;
     match element {
         E::Bool => Kind::Bool,
@@ -27,6 +28,7 @@ fn kind(element: ElementType) -> Kind {
         E::Float16 | E::Float32 | E::Float64 => Kind::Float,
         E::Complex64 | E::Complex128 => Kind::Complex,
         E::Time(_) => Kind::Time,
+        E::Utf8 | E::Binary | E::List(_) => Kind::Variable,
     }
 }
 
@@ -54,10 +56,10 @@ pub(crate) fn common_type(elements: impl IntoIterator<Item = ElementType>) -> Re
     ];
     let mut elements: Vec<ElementType> = elements.into_iter().collect();
     elements.dedup();
-    if let [only] = elements[..] {
-        return Ok(only);
+    if let [only] = &elements[..] {
+        return Ok(only.clone());
     }
-    let holds = |wide: &ElementType| elements.iter().all(|&element| pair(element, *wide) == Some(*wide));
+    let holds = |wide: &ElementType| elements.iter().all(|element| pair(element, wide).as_ref() == Some(wide));
     ORDER.into_iter().find(holds).ok_or_else(|| {
         let names: Vec<_> = elements.iter().map(|element| element.numpy_name()).collect();
         Error::new(ErrorKind::Selection, format!("arrays of {}", names.join(", ")))
@@ -66,20 +68,20 @@ pub(crate) fn common_type(elements: impl IntoIterator<Item = ElementType>) -> Re
     })
 }
 
-fn pair(one: ElementType, two: ElementType) -> Option<ElementType> {
+fn pair(one: &ElementType, two: &ElementType) -> Option<ElementType> {
     use ElementType as E;
-    if kind(one) == Kind::Time || kind(two) == Kind::Time {
-        return (one == two).then_some(one);
+    if kind(one).max(kind(two)) >= Kind::Time {
+        return (one == two).then(|| one.clone());
     }
     let (low, high) = if kind(one) <= kind(two) { (one, two) } else { (two, one) };
     if kind(low) == kind(high) {
-        return Some(if low.size() > high.size() { low } else { high });
+        return Some(if low.size() > high.size() { low } else { high }.clone());
     }
     let floats = [E::Float16, E::Float32, E::Float64];
     let complexes = [E::Complex64, E::Complex128];
     let signed = [E::Int8, E::Int16, E::Int32, E::Int64];
     match (kind(low), kind(high)) {
-        (Kind::Bool, _) => Some(high),
+        (Kind::Bool, _) => Some(high.clone()),
         (Kind::Unsigned, Kind::Signed) => {
             signed.into_iter().find(|wide| wide.size() >= high.size() && wide.size() > low.size())
         }
@@ -103,7 +105,7 @@ enum Number {
 }
 
 /// Casts elements in native byte order, as many as `source` has, to a type that holds them exactly.
-pub(crate) fn cast(from: ElementType, to: ElementType, source: &[u8], target: &mut [u8]) {
+pub(crate) fn cast(from: &ElementType, to: &ElementType, source: &[u8], target: &mut [u8]) {
     for (source, target) in source.chunks_exact(from.size()).zip(target.chunks_exact_mut(to.size())) {
         let parts = target.chunks_exact_mut(to.number_size());
         let mut numbers = source.chunks_exact(from.number_size());
@@ -115,7 +117,7 @@ pub(crate) fn cast(from: ElementType, to: ElementType, source: &[u8], target: &m
     }
 }
 
-fn read(from: ElementType, bytes: &[u8]) -> Number {
+fn read(from: &ElementType, bytes: &[u8]) -> Number {
     let mut wide = [0; 8];
     wide[..bytes.len()].copy_from_slice(bytes);
     let bits = if cfg!(target_endian = "little") {
@@ -135,7 +137,7 @@ fn read(from: ElementType, bytes: &[u8]) -> Number {
 }
 
 #[expect(clippy::cast_precision_loss, reason = "`common_type` gives only types that hold the values exactly")]
-fn write(to: ElementType, number: &Number, target: &mut [u8]) {
+fn write(to: &ElementType, number: &Number, target: &mut [u8]) {
     let float = |number: &Number| match number {
         Number::Integer(value) => *value as f64,
         Number::Float(value) => *value,
@@ -180,7 +182,7 @@ mod tests {
             (E::Int32, E::Complex64, Some(E::Complex128)),
             (E::UInt64, E::Complex128, None),
         ] {
-            assert_eq!((pair(one, two), pair(two, one)), (both, both), "{one:?} {two:?}");
+            assert_eq!((pair(&one, &two), pair(&two, &one)), (both.clone(), both), "{one:?} {two:?}");
         }
     }
 
@@ -205,17 +207,17 @@ mod tests {
     #[test]
     fn casts_are_exact() {
         let mut out = [0; 16];
-        cast(E::Int8, E::Int16, &[0x80, 0x7f], &mut out[..4]);
+        cast(&E::Int8, &E::Int16, &[0x80, 0x7f], &mut out[..4]);
         assert_eq!(out[..4], [(-128_i16).to_ne_bytes(), 127_i16.to_ne_bytes()].concat());
-        cast(E::UInt32, E::Float64, &u32::MAX.to_ne_bytes(), &mut out[..8]);
+        cast(&E::UInt32, &E::Float64, &u32::MAX.to_ne_bytes(), &mut out[..8]);
         assert_eq!(out[..8], 4_294_967_295_f64.to_ne_bytes());
-        cast(E::UInt64, E::UInt64, &u64::MAX.to_ne_bytes(), &mut out[..8]);
+        cast(&E::UInt64, &E::UInt64, &u64::MAX.to_ne_bytes(), &mut out[..8]);
         assert_eq!(out[..8], u64::MAX.to_ne_bytes());
-        cast(E::Float32, E::Complex128, &(-0.0_f32).to_ne_bytes(), &mut out);
+        cast(&E::Float32, &E::Complex128, &(-0.0_f32).to_ne_bytes(), &mut out);
         assert_eq!(out, *[(-0.0_f64).to_ne_bytes(), 0_f64.to_ne_bytes()].concat());
-        cast(E::Float32, E::Float64, &f32::from_bits(0x7fc1_2345).to_ne_bytes(), &mut out[..8]);
+        cast(&E::Float32, &E::Float64, &f32::from_bits(0x7fc1_2345).to_ne_bytes(), &mut out[..8]);
         assert_eq!(u64::from_ne_bytes(out[..8].try_into().unwrap()), 0x7ff8_2468_a000_0000);
-        cast(E::Bool, E::Float16, &[1], &mut out[..2]);
+        cast(&E::Bool, &E::Float16, &[1], &mut out[..2]);
         assert_eq!(out[..2], 0x3c00_u16.to_ne_bytes());
     }
 }

@@ -74,8 +74,8 @@ impl Ragged {
 
     /// Type of one element.
     #[must_use]
-    pub fn element_type(&self) -> ElementType {
-        self.element
+    pub fn element_type(&self) -> &ElementType {
+        &self.element
     }
 
     /// What the read did.

@@ -16,6 +16,7 @@ use zarrs::storage::StoreKey;
 use super::decode::Decoder;
 use super::logical;
 use super::shard::Sharding;
+use super::variable::{self, Variable};
 use crate::arrow::ElementType;
 use crate::arrow::Time;
 use crate::error::{Error, ErrorKind, Result};
@@ -30,6 +31,8 @@ pub(super) struct Opened {
     pub(super) attributes_document: Vec<u8>,
     /// What 64-bit integers stand for, if they are times.
     pub(super) time: Option<Time>,
+    /// What the elements are, if they are of variable length.
+    pub(super) variable: Option<Variable>,
 }
 
 /// Reads and parses the metadata of the array at node path `path`.
@@ -48,16 +51,17 @@ pub(super) fn open(source: &Source, path: &str, format: Option<ZarrFormat>) -> R
     if format != Some(ZarrFormat::V2) {
         let key = key("zarr.json")?;
         if let Some(document) = source.get(&key, &mut scratch)? {
-            let (metadata, time) = parse_v3(document.as_ref()).map_err(|error| error.at_key(key.as_str()))?;
+            let (metadata, time, variable) = parse_v3(document.as_ref()).map_err(|error| error.at_key(key.as_str()))?;
             let attributes_document = document.as_ref().to_vec();
-            let array = create(path, ArrayMetadata::V3(metadata))?;
-            return Ok(Opened { array, key, attributes_document, time });
+            let array = create(path, ArrayMetadata::V3(metadata), variable.is_some())?;
+            return Ok(Opened { array, key, attributes_document, time, variable });
         }
     }
     if format != Some(ZarrFormat::V3) {
         let key_array = key(".zarray")?;
         if let Some(document) = source.get(&key_array, &mut scratch)? {
-            let (mut metadata, time) = parse_v2(document.as_ref()).map_err(|error| error.at_key(key_array.as_str()))?;
+            let (mut metadata, time, variable) =
+                parse_v2(document.as_ref()).map_err(|error| error.at_key(key_array.as_str()))?;
             drop(document);
             let mut attributes_document = Vec::new();
             let key_attributes = key(".zattrs")?;
@@ -66,8 +70,8 @@ pub(super) fn open(source: &Source, path: &str, format: Option<ZarrFormat>) -> R
                     parse(document.as_ref()).map_err(|error| error.at_key(key_attributes.as_str()))?;
                 attributes_document = document.as_ref().to_vec();
             }
-            let array = create(path, ArrayMetadata::V2(metadata))?;
-            return Ok(Opened { array, key: key_array, attributes_document, time });
+            let array = create(path, ArrayMetadata::V2(metadata), variable.is_some())?;
+            return Ok(Opened { array, key: key_array, attributes_document, time, variable });
         }
     }
     let looked_for = match format {
@@ -125,9 +129,10 @@ fn invalid_document() -> Error {
         .remedy("The document is damaged or was written by something else; write it again.")
 }
 
-fn parse_v2(document: &[u8]) -> Result<(ArrayMetadataV2, Option<Time>)> {
+fn parse_v2(document: &[u8]) -> Result<(ArrayMetadataV2, Option<Time>, Option<Variable>)> {
     let mut value = parse_object(document)?;
     let time = logical::take_time_v2(&mut value)?;
+    let variable = variable::take_v2(&mut value)?;
     let dtype = value.get("dtype").cloned().unwrap_or_default();
     if dtype.is_array() {
         return Err(Error::new(ErrorKind::Unsupported, format!("structured data type {dtype}"))
@@ -152,7 +157,7 @@ fn parse_v2(document: &[u8]) -> Result<(ArrayMetadataV2, Option<Time>)> {
         // C and F order are the same; without the transpose there is nothing to get wrong.
         metadata.order = ArrayMetadataV2Order::C;
     }
-    Ok((metadata, time))
+    Ok((metadata, time, variable))
 }
 
 /// A fill value such as `1.0` for integers is the integer, as zarr-python has it.
@@ -179,7 +184,7 @@ fn from_value<T: serde::de::DeserializeOwned>(value: serde_json::Value) -> Resul
     serde_json::from_value(value).map_err(|source| invalid_document().source(source))
 }
 
-fn parse_v3(document: &[u8]) -> Result<(ArrayMetadataV3, Option<Time>)> {
+fn parse_v3(document: &[u8]) -> Result<(ArrayMetadataV3, Option<Time>, Option<Variable>)> {
     let mut value = parse_object(document)?;
     if value.get("node_type").and_then(serde_json::Value::as_str) == Some("group") {
         return Err(Error::new(ErrorKind::NotFound, "a group")
@@ -201,6 +206,7 @@ fn parse_v3(document: &[u8]) -> Result<(ArrayMetadataV3, Option<Time>)> {
         })?;
     }
     let time = logical::take_time_v3(&mut value)?;
+    let variable = variable::take_v3(&mut value);
     if value["attributes"].is_null() {
         value["attributes"] = serde_json::json!({});
     }
@@ -219,10 +225,10 @@ fn parse_v3(document: &[u8]) -> Result<(ArrayMetadataV3, Option<Time>)> {
         return Err(Error::new(ErrorKind::Unsupported, format!("the metadata has an extension '{name}'"))
             .expected("only extensions with \"must_understand\": false"));
     }
-    Ok((metadata, time))
+    Ok((metadata, time, variable))
 }
 
-fn create(path: &str, metadata: ArrayMetadata) -> Result<Array<()>> {
+fn create(path: &str, metadata: ArrayMetadata, is_variable: bool) -> Result<Array<()>> {
     let shape = match &metadata {
         ArrayMetadata::V2(metadata) => &metadata.shape,
         ArrayMetadata::V3(metadata) => &metadata.shape,
@@ -242,7 +248,9 @@ fn create(path: &str, metadata: ArrayMetadata) -> Result<Array<()>> {
         ArrayMetadata::V2(v2) => DataType::from_metadata(&v2.dtype),
         ArrayMetadata::V3(v3) => DataType::from_metadata(&v3.data_type),
     };
-    if let Ok(data_type) = data_type {
+    if let Ok(data_type) = data_type
+        && !is_variable
+    {
         // Before anything that depends on it, such as the fill value: its own error is the clearest.
         ElementType::from_zarrs(&data_type, &declared_data_type(&metadata))?;
     }
@@ -336,7 +344,7 @@ pub(super) struct Geometry {
 }
 
 /// Derives the geometry of `array`.
-pub(super) fn geometry(array: &Array<()>, element: ElementType) -> Result<Geometry> {
+pub(super) fn geometry(array: &Array<()>, element: &ElementType) -> Result<Geometry> {
     let invalid = |what: String| Error::new(ErrorKind::Metadata, what);
     let chunk: Vec<NonZeroU64> = array
         .chunk_grid()
@@ -378,7 +386,7 @@ pub(super) fn sharding(
     array: &Array<()>,
     codec: &ShardingCodec,
     chunk: &[NonZeroU64],
-    element: ElementType,
+    element: &ElementType,
 ) -> Result<ShardParts> {
     let invalid = |what: String| Error::new(ErrorKind::Metadata, what);
     let configuration = codec

@@ -2,10 +2,12 @@
 //!
 //! With `store`, the only place that names the types of `zarrs`.
 
+mod cells;
 mod decode;
 mod logical;
 mod metadata;
 mod shard;
+mod variable;
 
 use std::fmt;
 use std::num::NonZeroU64;
@@ -14,7 +16,8 @@ use std::sync::Arc;
 
 use zarrs::storage::{ReadableStorage, StoreKey};
 
-pub(crate) use self::decode::{Decoder, DirectScratch, Extent, Granularity};
+pub(crate) use self::cells::{CELL_LEN, Cell, cells};
+pub(crate) use self::decode::{Decoder, DirectScratch, Elements, Extent, Granularity};
 pub(crate) use self::shard::{Entry, ShardIndex, Sharding};
 use crate::arrow::{ElementType, Ragged, read_columns};
 use crate::error::{Error, ErrorKind, Result};
@@ -49,9 +52,16 @@ struct Inner {
 
 impl Inner {
     fn open(source: Source, path: &str, format: Option<ZarrFormat>, location: &str) -> Result<Self> {
-        let metadata::Opened { array: zarrs, key, attributes_document, time } = metadata::open(&source, path, format)?;
-        let stored = ElementType::from_zarrs(zarrs.data_type(), &metadata::declared_data_type(zarrs.metadata()))?;
-        let geometry = metadata::geometry(&zarrs, stored)?;
+        let metadata::Opened { array: zarrs, key, attributes_document, time, variable } =
+            metadata::open(&source, path, format)?;
+        let stored = match &variable {
+            Some(variable) => variable.element.clone(),
+            None => ElementType::from_zarrs(zarrs.data_type(), &metadata::declared_data_type(zarrs.metadata()))?,
+        };
+        let mut geometry = metadata::geometry(&zarrs, &stored)?;
+        if let Some(variable) = &variable {
+            geometry.decoder.reverse_numbers(variable.swap);
+        }
         let element = time.map_or(stored, ElementType::Time);
         let grid = Grid::new(zarrs.shape(), &geometry.read_chunk, &geometry.in_shard)?;
         let values = |shape: &[NonZeroU64]| shape.iter().map(|n| n.get()).collect::<Vec<_>>();
@@ -119,8 +129,8 @@ impl Array {
 
     /// Type of one element.
     #[must_use]
-    pub fn element_type(&self) -> ElementType {
-        self.inner.element
+    pub fn element_type(&self) -> &ElementType {
+        &self.inner.element
     }
 
     /// Shape of a read chunk, in elements: a subchunk where the array is sharded, else a chunk.

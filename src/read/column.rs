@@ -12,6 +12,7 @@ use super::fetch::{Fetch, Fetched, Place, READ_GAP};
 use super::scatter::{Claim, PieceScratch, Scatter};
 use super::stats::Counters;
 use super::validity::Validity;
+use super::variable::VariableRead;
 use crate::arrow::{ElementType, cast};
 use crate::chunk::{Array, DirectScratch, Extent, Granularity};
 use crate::error::{Error, ErrorKind, Result};
@@ -31,6 +32,8 @@ pub(super) struct ColumnRead<'a> {
     /// Type of the result's elements, where it is not the array's.
     cast_to: Option<ElementType>,
     fill_value: Cow<'a, [u8]>,
+    /// Where elements are of variable length.
+    variable: Option<VariableRead<'a>>,
     fetch: Fetch<'a>,
     missing: AtomicUsize,
 }
@@ -38,10 +41,10 @@ pub(super) struct ColumnRead<'a> {
 /// Buffers and contexts that one worker reuses from chunk to chunk.
 #[derive(Default)]
 pub(super) struct WorkerScratch {
-    encoded: Scratch,
+    pub(super) encoded: Scratch,
     index: Scratch,
     direct: DirectScratch,
-    pieces: PieceScratch,
+    pub(super) pieces: PieceScratch,
 }
 
 impl WorkerScratch {
@@ -62,15 +65,20 @@ impl<'a> ColumnRead<'a> {
     /// The read of `array` into an output of elements of type `element`, by `scatter`.
     pub(super) fn new(
         array: &'a Array,
-        element: ElementType,
+        element: &ElementType,
         scatter: Scatter<'a>,
         missing_chunks: MissingChunks,
         validity: &'a Validity,
+        variable: Option<VariableRead<'a>>,
     ) -> Self {
         let fetch = Fetch::new(array, scatter.part());
-        let cast_to = (array.element_type() != element).then_some(element);
-        let fill_value = fill_value(array, element);
-        Self { array, fetch, scatter, missing_chunks, validity, cast_to, fill_value, missing: AtomicUsize::new(0) }
+        let cast_to = (array.element_type() != element).then(|| element.clone());
+        let fill_value = match &variable {
+            Some(variable) => Cow::Owned(variable.fill_value().to_vec()),
+            None => fill_value(array, element),
+        };
+        let missing = AtomicUsize::new(0);
+        Self { array, fetch, scatter, missing_chunks, validity, cast_to, fill_value, variable, missing }
     }
 
     /// The next read chunk that nobody has claimed yet.
@@ -92,6 +100,10 @@ impl<'a> ColumnRead<'a> {
         counters.pieces.fetch_add(part.groups().rows(claim.chunk()).len(), Ordering::Relaxed);
         self.fetch.read_ahead(claim.chunk());
         let located = self.fetch.locate(id, &key, &mut scratch.index, counters).and_then(|place| match place {
+            Some(place) if let Some(variable) = &self.variable => {
+                let fetch = (&self.fetch, &place, &key);
+                variable.chunk(claim, fetch, &self.scatter, scratch, reservation, counters)
+            }
             Some(place) => {
                 let memory = self.fetch.memory(&place).saturating_add(self.cast_len());
                 reservation.require(memory, || scratch.clear())?;
@@ -113,7 +125,7 @@ impl<'a> ColumnRead<'a> {
     /// Bytes of a decoded read chunk after it is cast to another type; 0 if it is not.
     fn cast_len(&self) -> usize {
         let len = self.array.decoder().decoded_len() / self.array.element_type().size();
-        self.cast_to.map_or(0, |to| len.saturating_mul(to.size()))
+        self.cast_to.as_ref().map_or(0, |to| len.saturating_mul(to.size()))
     }
 
     /// Does with a read chunk that the store does not hold what the caller asked for.
@@ -178,7 +190,7 @@ impl<'a> ColumnRead<'a> {
     ) -> Result<()> {
         let decoder = self.array.decoder();
         let len = decoder.decoded_len();
-        if let Some(to) = self.cast_to {
+        if let Some(to) = &self.cast_to {
             let out = decoder.decode(encoded, None, scratch)?;
             counters.decoded(out.decompressed);
             let from = self.array.element_type();
@@ -267,7 +279,7 @@ impl<'a> ColumnRead<'a> {
 }
 
 /// The bytes of an array's fill value as an element of another type.
-pub(super) fn fill_value(array: &Array, element: ElementType) -> Cow<'_, [u8]> {
+pub(super) fn fill_value<'a>(array: &'a Array, element: &ElementType) -> Cow<'a, [u8]> {
     if array.element_type() == element {
         return Cow::Borrowed(array.fill_value());
     }

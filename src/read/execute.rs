@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use arrow_buffer::NullBuffer;
+use arrow_array::ArrayRef;
 
 use super::budget::Budget;
 use super::column::{ColumnRead, WorkerScratch, fill_value};
@@ -14,6 +14,7 @@ use super::scatter::{finish, scatters};
 use super::stats::Counters;
 use super::times::convert_times;
 use super::validity::Validity;
+use super::variable::{Held, VariableRead};
 use super::{ReadOptions, ReadStats, pool};
 use crate::arrow::ElementType;
 use crate::chunk::Array;
@@ -40,9 +41,9 @@ pub(crate) struct Column<'a> {
 
 /// An output that was filled.
 pub(crate) struct Filled {
-    pub(crate) values: Output,
-    /// Which elements are null.
-    pub(crate) nulls: Option<NullBuffer>,
+    pub(crate) values: ArrayRef,
+    /// Bytes of the values; of those of variable length, with their offsets.
+    pub(crate) bytes: u64,
 }
 
 /// Carries out the plans, all on one pool, and returns one output per plan. Counters are added to `stats`.
@@ -50,9 +51,13 @@ pub(crate) fn execute(columns: &[Column<'_>], options: &ReadOptions, stats: &mut
     let pool = pool::pool(options.threads())?;
     let mut outputs = Vec::with_capacity(columns.len());
     let mut validities = Vec::with_capacity(columns.len());
+    let mut held = Vec::with_capacity(columns.len());
+    let budget = Budget::new(options.memory_limit());
     for column in columns {
         let item = column.element.size();
-        if let Some(fill) = options.fill.as_ref().filter(|fill| fill.len() != item) {
+        let of_variable =
+            column.element.is_variable().then(|| Held::new(column, options.fill.as_deref())).transpose()?;
+        if let Some(fill) = options.fill.as_ref().filter(|fill| of_variable.is_none() && fill.len() != item) {
             return Err(Error::new(ErrorKind::Selection, format!("a fill of {} bytes", fill.len()))
                 .expected(format!("{item} bytes, as an element has")));
         }
@@ -63,30 +68,35 @@ pub(crate) fn execute(columns: &[Column<'_>], options: &ReadOptions, stats: &mut
         })?;
         let mut output = Output::new(len)?;
         let validity = Validity::new(column.plan.layout().elements());
-        pad(column.plan, output.as_mut_slice(), item, &validity, |source| match &options.fill {
-            Some(fill) => Cow::Borrowed(&**fill),
-            None => fill_value(column.arrays[source], column.element),
+        pad(column.plan, output.as_mut_slice(), item, &validity, |source| match (&of_variable, &options.fill) {
+            (Some(held), _) => Cow::Owned(held.beyond(source).to_vec()),
+            (None, Some(fill)) => Cow::Borrowed(&**fill),
+            (None, None) => fill_value(column.arrays[source], &column.element),
         });
+        if of_variable.is_some() {
+            budget.keep(len, "the places of values of variable length")?;
+        }
+        held.push(of_variable);
         outputs.push(output);
         validities.push(validity);
     }
     let mut reads = Vec::new();
     let mut last_of_column = Vec::with_capacity(columns.len());
-    for ((column, output), validity) in columns.iter().zip(&mut outputs).zip(&validities) {
+    for (((column, output), validity), held) in columns.iter().zip(&mut outputs).zip(&validities).zip(&held) {
         let strides: Vec<_> = column.arrays.iter().map(|array| array.decoder().strides()).collect();
         // Rows that were padded hold more than zeros by now.
         let zeroed = output.is_zeroed() && column.plan.selections().padded().is_empty();
         let tiling = Tiling::check(column.plan)?;
         let scatters = scatters(tiling, output.as_mut_slice(), zeroed, column.element.size(), &strides)?;
-        for (&array, scatter) in column.arrays.iter().zip(scatters) {
-            reads.push(ColumnRead::new(array, column.element, scatter, options.missing_chunks, validity));
+        for (number, (&array, scatter)) in column.arrays.iter().zip(scatters).enumerate() {
+            let variable = held.as_ref().map(|held| VariableRead::new(array, held, number));
+            reads.push(ColumnRead::new(array, &column.element, scatter, options.missing_chunks, validity, variable));
         }
         last_of_column.push(reads.len());
     }
 
     let counters = Counters::default();
     let failure = Failure::default();
-    let budget = Budget::new(options.memory_limit());
     let chunks: usize = columns.iter().map(|column| column.plan.read_chunks()).sum();
     let work = || {
         // Buffers that an earlier read left behind are not part of this read's limit.
@@ -135,12 +145,20 @@ pub(crate) fn execute(columns: &[Column<'_>], options: &ReadOptions, stats: &mut
     counters.add_to(stats);
     stats.bytes_held += budget.most() as u64;
     let mut filled = Vec::with_capacity(outputs.len());
-    for ((column, mut values), validity) in columns.iter().zip(outputs).zip(validities) {
+    for (((column, mut values), validity), held) in columns.iter().zip(outputs).zip(validities).zip(held) {
+        if let Some(held) = held {
+            let gather = || held.gather(column, values.as_mut_slice(), validity.into_nulls());
+            let (values, bytes) = pool.install(gather)?;
+            filled.push(Filled { values, bytes });
+            continue;
+        }
         if let ElementType::Time(time) = column.element {
             let convert = || convert_times(time, values.as_mut_slice(), column.plan.layout().row_starts(), &validity);
             pool.install(convert)?;
         }
-        filled.push(Filled { values, nulls: validity.into_nulls() });
+        let (elements, bytes) = (column.plan.layout().elements(), values.as_mut_slice().len() as u64);
+        let values = column.element.wrap(values.into_buffer(), elements, validity.into_nulls())?;
+        filled.push(Filled { values, bytes });
     }
     Ok(filled)
 }

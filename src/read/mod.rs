@@ -10,6 +10,7 @@
 //! * [`padding`]: elements beyond the array.
 //! * [`validity`]: elements that are null.
 //! * [`times`]: counts of time in the units of Arrow.
+//! * [`variable`]: values of variable length, in a second pass.
 //! * [`scatter`]: disjoint writes into one output, in unsafe code.
 //! * [`pool`]: the threads.
 //! * [`stats`]: what a read did.
@@ -29,6 +30,7 @@ mod shards;
 mod stats;
 mod times;
 mod validity;
+mod variable;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

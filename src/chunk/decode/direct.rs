@@ -84,7 +84,7 @@ impl Direct {
         codecs: &CodecChain,
         configurations: Option<&[MetadataV3]>,
         decoded_len: usize,
-        element: ElementType,
+        element: &ElementType,
     ) -> Option<(Self, Option<Vec<usize>>)> {
         let order = match codecs.array_to_array_codecs() {
             [] => None,
@@ -401,7 +401,7 @@ fn strip_checksums(mut bytes: &[u8], count: usize) -> Result<&[u8]> {
 }
 
 /// Reverses the bytes of each number of `len` bytes.
-fn swap_bytes(bytes: &mut [u8], len: usize) {
+pub(super) fn swap_bytes(bytes: &mut [u8], len: usize) {
     fn swap<const N: usize>(bytes: &mut [u8]) {
         bytes.as_chunks_mut::<N>().0.iter_mut().for_each(|number| number.reverse());
     }
@@ -418,13 +418,13 @@ fn configuration(codec: &dyn CodecTraits) -> Option<Configuration> {
 }
 
 /// The stored order of axes: the outermost stored axis first.
-fn transpose_order(codec: &TransposeCodec) -> Option<Vec<usize>> {
+pub(super) fn transpose_order(codec: &TransposeCodec) -> Option<Vec<usize>> {
     let order = configuration(codec)?.get("order")?.as_array()?.clone();
     order.iter().map(|axis| axis.as_u64().map(|axis| axis as usize)).collect()
 }
 
 /// The length of the numbers whose bytes have to be reversed, 1 if none have to; `None` if the codec does not say.
-fn swap_len(codec: &BytesCodec, element: ElementType) -> Option<usize> {
+fn swap_len(codec: &BytesCodec, element: &ElementType) -> Option<usize> {
     let number = element.number_size();
     if number == 1 {
         return Some(1);

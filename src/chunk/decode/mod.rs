@@ -4,6 +4,8 @@
 //! * [`chain`]: everything else, codec by codec.
 //! * [`bounded`]: streams whose length is not known.
 //! * [`shards`]: shards that have to be decoded whole.
+//! * [`variable`]: values of variable length.
+//! * [`interleaved`], [`indexed`]: how these are laid out.
 //! * [`blosc`]: the C library's interface.
 //! * [`blosc_blocks`]: parts of a blosc buffer.
 
@@ -12,7 +14,10 @@ mod blosc_blocks;
 mod bounded;
 mod chain;
 mod direct;
+mod indexed;
+mod interleaved;
 mod shards;
+mod variable;
 
 use std::borrow::Cow;
 use std::num::NonZeroU64;
@@ -26,6 +31,8 @@ use zarrs::metadata::v3::MetadataV3;
 use self::chain::Chain;
 use self::direct::Direct;
 pub(crate) use self::direct::DirectScratch;
+pub(crate) use self::variable::Elements;
+use self::variable::Variable;
 use crate::arrow::ElementType;
 use crate::error::{Error, ErrorKind, Result};
 
@@ -41,6 +48,7 @@ pub(crate) struct Decoder {
 enum Path {
     Direct(Direct),
     Chain(Box<Chain>),
+    Variable(Box<Variable>),
 }
 
 /// Bytes of a read chunk and where they stand among decoded bytes.
@@ -89,7 +97,7 @@ impl Decoder {
         codecs: Arc<CodecChain>,
         configurations: Option<&[MetadataV3]>,
         shape: &[NonZeroU64],
-        element: ElementType,
+        element: &ElementType,
     ) -> Result<Self> {
         let too_large = || {
             Error::new(ErrorKind::Unsupported, format!("read chunks of shape {shape:?}"))
@@ -101,22 +109,50 @@ impl Decoder {
             .filter(|&bytes| isize::try_from(bytes).is_ok())
             .ok_or_else(too_large)? as usize;
         check_chain(&codecs, shape)?;
-        let direct = Direct::new(&codecs, configurations, decoded_len, element);
-        let order = direct.as_ref().and_then(|(_, order)| order.clone()).unwrap_or_else(|| (0..shape.len()).collect());
+        let (path, order) = if element.is_variable() {
+            let count = decoded_len / element.size();
+            let (variable, order) = Variable::new(array, codecs, shape, element, count)?;
+            (Path::Variable(Box::new(variable)), order)
+        } else if let Some((direct, order)) = Direct::new(&codecs, configurations, decoded_len, element) {
+            (Path::Direct(direct), order)
+        } else {
+            (Path::Chain(Box::new(Chain::new(array, codecs, shape, element, decoded_len)?)), None)
+        };
+        let order = order.unwrap_or_else(|| (0..shape.len()).collect());
         let mut strides = vec![0; shape.len()];
         let mut stride = 1;
         for &axis in order.iter().rev() {
             strides[axis] = stride;
             stride *= shape[axis].get() as usize;
         }
-        let path = match direct {
-            Some((direct, _)) => Path::Direct(direct),
-            None => Path::Chain(Box::new(Chain::new(array, codecs, shape, element, decoded_len)?)),
-        };
         Ok(Self { path, decoded_len, strides })
     }
 
-    /// Length of a decoded read chunk, in bytes.
+    /// Has the bytes of each number of `len` bytes in values of variable length reversed.
+    pub(in crate::chunk) fn reverse_numbers(&mut self, len: usize) {
+        if let Path::Variable(variable) = &mut self.path {
+            variable.reverse_numbers(len);
+        }
+    }
+
+    /// Decodes one read chunk of values of variable length to cells in `buffer`. `None` if that takes more than `bound`
+    /// bytes.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Decode`] if the bytes are corrupt or hold another number of elements.
+    pub(crate) fn decode_variable<'a>(
+        &self,
+        encoded: &'a [u8],
+        buffer: u64,
+        bound: usize,
+    ) -> Result<Option<Elements<'a>>> {
+        match &self.path {
+            Path::Variable(variable) => variable.decode(encoded, buffer, bound),
+            _ => Err(Error::new(ErrorKind::Internal, "elements of fixed width, decoded as if they were not")),
+        }
+    }
+
+    /// Length of a decoded read chunk, in bytes; that of the cells, where elements are of variable length.
     pub(crate) fn decoded_len(&self) -> usize {
         self.decoded_len
     }
@@ -131,7 +167,7 @@ impl Decoder {
         match &self.path {
             // No compressor makes so much more of what it cannot compress.
             Path::Direct(_) => Some((self.decoded_len as u64).saturating_mul(2).saturating_add(1 << 20)),
-            Path::Chain(_) => None,
+            Path::Chain(_) | Path::Variable(_) => None,
         }
     }
 
@@ -140,7 +176,7 @@ impl Decoder {
         match &self.path {
             Path::Direct(direct) => direct.working_len(),
             // Each codec has its input and its output.
-            Path::Chain(_) => self.decoded_len.saturating_mul(2),
+            Path::Chain(_) | Path::Variable(_) => self.decoded_len.saturating_mul(2),
         }
     }
 
@@ -153,7 +189,7 @@ impl Decoder {
     pub(crate) fn granularity(&self) -> Granularity {
         match &self.path {
             Path::Direct(direct) => direct.granularity(),
-            Path::Chain(_) => Granularity::Whole,
+            Path::Chain(_) | Path::Variable(_) => Granularity::Whole,
         }
     }
 
@@ -162,7 +198,7 @@ impl Decoder {
     pub(crate) fn encoded_ranges(&self, head: &[u8], len: usize, wanted: &[Range<usize>]) -> Option<Vec<Range<usize>>> {
         match &self.path {
             Path::Direct(direct) => direct.encoded_ranges(head, len, wanted),
-            Path::Chain(_) => None,
+            Path::Chain(_) | Path::Variable(_) => None,
         }
     }
 
@@ -187,6 +223,7 @@ impl Decoder {
         match &self.path {
             Path::Direct(direct) => direct.decode(encoded, wanted, scratch),
             Path::Chain(chain) => chain.decode(encoded).map(Decoded::whole),
+            Path::Variable(_) => Err(variable_as_fixed()),
         }
     }
 
@@ -202,6 +239,7 @@ impl Decoder {
                 target.copy_from_slice(&decoded);
                 Ok(())
             }
+            Path::Variable(_) => Err(variable_as_fixed()),
         }
     }
 }
@@ -217,6 +255,10 @@ fn check_chain(codecs: &CodecChain, shape: &[NonZeroU64]) -> Result<()> {
     .map_err(|_| misfit())?
     .map_err(|source| misfit().source(source))?;
     Ok(())
+}
+
+fn variable_as_fixed() -> Error {
+    Error::new(ErrorKind::Internal, "elements of variable length, decoded as if they were not")
 }
 
 fn corrupt() -> Error {
