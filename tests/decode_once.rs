@@ -57,7 +57,7 @@ proptest! {
         let ragged = array.read(&rows.selections(), &options(threads)).expect("read");
         let stats = *ragged.stats();
         let (log, absent) = (watched.take_log(), watched.take_absent());
-        naive::check(ragged, case.element, &naive::gather(&padded, &rows.spans, rows.levels));
+        naive::check(ragged, case.element.clone(), &naive::gather(&padded, &rows.spans, rows.levels));
 
         let pieces = naive::pieces(&rows.spans, &case.read_chunk);
         let touched: BTreeSet<Vec<u64>> = pieces.iter().map(|(_, chunk)| chunk.clone()).collect();
@@ -108,7 +108,7 @@ proptest! {
         let ragged = array.read(&rows.selections(), &options(threads)).expect("read");
         let stats = *ragged.stats();
         let log = watched.take_log();
-        naive::check(ragged, case.element, &naive::gather(&padded, &rows.spans, rows.levels));
+        naive::check(ragged, case.element.clone(), &naive::gather(&padded, &rows.spans, rows.levels));
         assert_nothing_twice(&log);
         assert_bytes(&log, &stats);
         let touched: BTreeSet<Vec<u64>> =
@@ -241,7 +241,7 @@ fn one_handle_serves_many_threads_at_once() {
                         // Differing numbers of threads, so that pools come and go meanwhile.
                         let ragged = array.read(&boxes, &options(1 + read % 3)).expect("read");
                         all.push(*ragged.stats());
-                        naive::check(ragged, array.element_type(), &naive::gather(padded, &spans, 2));
+                        naive::check(ragged, array.element_type().clone(), &naive::gather(padded, &spans, 2));
                     }
                     all
                 })

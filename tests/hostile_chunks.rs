@@ -187,7 +187,7 @@ impl Recipe {
         let store = Arc::new(MemoryStore::new());
         let padded = self.padded();
         let fill = vec![7; padded.item];
-        let array = lib::create(&store, PATH, &padded.shape, &self.chunk, self.element, &fill, &self.codecs);
+        let array = lib::create(&store, PATH, &padded.shape, &self.chunk, self.element.clone(), &fill, &self.codecs);
         for (index, bytes) in padded.bytes.chunks(padded.bytes.len() / 3).enumerate() {
             array.store_chunk(&[index as u64, 0], ArrayBytes::new_flen(bytes.to_vec())).expect("chunk");
             if let Some(blocks) = &self.blocks {
@@ -453,9 +453,9 @@ fn blosc_recipes() -> Vec<Recipe> {
         (8, ElementType::Int64),
         (16, ElementType::Complex128),
     ] {
-        recipes.push(written("lz4", "bitshuffle", typesize, 512).of(element));
-        recipes.push(split("lz4", true, typesize, true).of(element));
-        recipes.push(split("blosclz", true, typesize, true).of(element));
+        recipes.push(written("lz4", "bitshuffle", typesize, 512).of(element.clone()));
+        recipes.push(split("lz4", true, typesize, true).of(element.clone()));
+        recipes.push(split("blosclz", true, typesize, true).of(element.clone()));
         recipes.push(split("zstd", true, typesize, false).of(element));
     }
     recipes.push(written("blosclz", "shuffle", 255, 0));

@@ -35,7 +35,7 @@ fn check_everywhere(store: &Arc<MemoryStore>, padded: &Padded, element: ElementT
         Array::open_local(directory.path(), None).expect("array in a directory"),
     ];
     for array in &arrays {
-        assert_eq!(array.element_type(), element);
+        assert_eq!(*array.element_type(), element);
         let plan = array.plan(&selections).expect("plan");
         for threads in [1, 2, 5] {
             let ragged = array.read(&selections, &options(threads)).expect("read");
@@ -43,7 +43,7 @@ fn check_everywhere(store: &Arc<MemoryStore>, padded: &Padded, element: ElementT
             assert_eq!(stats.pieces, plan.pieces());
             assert_eq!(stats.chunks_fetched + stats.chunks_missing, plan.read_chunks());
             assert_eq!(stats.chunks_decoded, stats.chunks_fetched);
-            naive::check(ragged, element, &expected);
+            naive::check(ragged, element.clone(), &expected);
         }
     }
 }
@@ -140,14 +140,14 @@ fn compressors() -> [(Value, Value); 5] {
 impl CaseV2 {
     fn write(&self) -> (Arc<MemoryStore>, Padded) {
         let store = Arc::new(MemoryStore::new());
-        let padded = self.contents.padded(self.element, &self.shape, &self.chunk);
+        let padded = self.contents.padded(self.element.clone(), &self.shape, &self.chunk);
         let prefix = PATH.trim_matches('/');
         let compressor = self.compressor.map(|compressor| compressors()[compressor].clone());
         let mut metadata = json!({
             "zarr_format": 2,
             "shape": self.shape,
             "chunks": self.chunk,
-            "dtype": dtype_v2(self.element, self.big_endian),
+            "dtype": dtype_v2(self.element.clone(), self.big_endian),
             "compressor": compressor.as_ref().map(|(v2, _)| v2),
             "fill_value": self.fill,
             "order": if self.fortran { "F" } else { "C" },
@@ -299,16 +299,35 @@ fn case_v2_and_rows() -> impl Strategy<Value = (CaseV2, Rows)> {
         let axes = prop::collection::vec((0..=longest, 1..=longest + 2), rank);
         let style = (any::<bool>(), any::<bool>(), select(vec![None, Some("."), Some("/")]));
         let compressor = prop::option::of(0..compressors().len());
-        (axes, style, compressor, fill_v2(element), any::<u64>(), any::<bool>(), select(vec![0, 30, 100])).prop_map(
-            move |(axes, (big_endian, fortran, separator), compressor, (fill, fill_bytes), seed, small, missing)| {
-                let (shape, mut chunk): (Vec<u64>, Vec<u64>) = axes.into_iter().unzip();
-                while naive::grid(&shape, &chunk).iter().product::<u64>() > 64 {
-                    chunk = chunk.iter().map(|chunk| chunk + 1).collect();
-                }
-                let contents = Contents { fill: fill_bytes, seed, small, missing, unit: chunk.clone() };
-                CaseV2 { element, shape, chunk, big_endian, fortran, separator, compressor, fill, contents }
-            },
-        )
+        (axes, style, compressor, fill_v2(element.clone()), any::<u64>(), any::<bool>(), select(vec![0, 30, 100]))
+            .prop_map(
+                move |(
+                    axes,
+                    (big_endian, fortran, separator),
+                    compressor,
+                    (fill, fill_bytes),
+                    seed,
+                    small,
+                    missing,
+                )| {
+                    let (shape, mut chunk): (Vec<u64>, Vec<u64>) = axes.into_iter().unzip();
+                    while naive::grid(&shape, &chunk).iter().product::<u64>() > 64 {
+                        chunk = chunk.iter().map(|chunk| chunk + 1).collect();
+                    }
+                    let contents = Contents { fill: fill_bytes, seed, small, missing, unit: chunk.clone() };
+                    CaseV2 {
+                        element: element.clone(),
+                        shape,
+                        chunk,
+                        big_endian,
+                        fortran,
+                        separator,
+                        compressor,
+                        fill,
+                        contents,
+                    }
+                },
+            )
     });
     case.prop_flat_map(|case| {
         let rows = selections::rows(&case.shape);

@@ -31,7 +31,7 @@ fn write<T: Element>(
     element: ElementType,
     values: &[T],
 ) -> Array {
-    let array = lib::create(store, path, shape, chunk, element, &vec![0; element.size()], codecs);
+    let array = lib::create(store, path, shape, chunk, element.clone(), &vec![0; element.size()], codecs);
     let bytes = T::to_array_bytes(array.data_type(), values).expect("bytes").into_fixed().expect("fixed");
     let whole = array.subset_all();
     array.store_array_subset(&whole, ArrayBytes::new_flen(bytes)).expect("written");

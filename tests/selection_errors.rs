@@ -17,7 +17,7 @@ use crate::common::{self as lib, assert_error};
 fn array(shape: &[u64], element: ElementType) -> Array {
     let store = Arc::new(MemoryStore::new());
     let chunk: Vec<u64> = shape.iter().map(|len| (*len).clamp(1, 4)).collect();
-    lib::create(&store, "/a", shape, &chunk, element, &vec![0; element.size()], &[lib::bytes_codec()]);
+    lib::create(&store, "/a", shape, &chunk, element.clone(), &vec![0; element.size()], &[lib::bytes_codec()]);
     lib::open(&store, "/a").expect("array")
 }
 

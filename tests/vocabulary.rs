@@ -85,7 +85,7 @@ impl Policies {
 
     /// Bytes and validity of a cell.
     fn element(&self, twin: &Twin, policy: OutOfBounds, stored: &Stored, cell: Option<&[u64]>) -> (Vec<u8>, bool) {
-        let fill = || self.fill(twin.case.element).unwrap_or_else(|| twin.case.contents.fill.clone());
+        let fill = || self.fill(twin.case.element.clone()).unwrap_or_else(|| twin.case.contents.fill.clone());
         match cell {
             None if policy == OutOfBounds::Null => (vec![0; twin.padded.item], false),
             None => (fill(), true),
@@ -102,7 +102,7 @@ type Stored = BTreeMap<Vec<u64>, bool>;
 
 /// Plans and reads on one thread and on four, and compares all there is to compare.
 fn check(twins: &[Twin], twice: bool, call: &Call, policies: &Policies) {
-    let element = twins[0].case.element;
+    let element = twins[0].case.element.clone();
     let selections = call.selections();
     let mut arrays: Vec<Array> = twins.iter().map(|twin| twin.array.clone()).collect();
     let mut sources: Vec<u32> = call.sources.iter().map(|&source| source as u32).collect();
@@ -148,7 +148,7 @@ fn check(twins: &[Twin], twice: bool, call: &Call, policies: &Policies) {
 
     assert!(twins.iter().all(|twin| twin.watched.take_log().is_empty()), "planning reads nothing");
     for threads in [1, 4] {
-        let options = policies.options(element, threads);
+        let options = policies.options(element.clone(), threads);
         let read = match threads {
             1 => plan.read(&options),
             _ if given.is_some() => read_ragged(&arrays, &sources, &selections, &options),
@@ -186,7 +186,7 @@ fn check(twins: &[Twin], twice: bool, call: &Call, policies: &Policies) {
             assert!(batch.columns().iter().all(|column| column.to_data() == expected));
             assert_nothing_twice(&twins[0].watched.take_log());
         }
-        meaning::check(ragged, element, &expected);
+        meaning::check(ragged, element.clone(), &expected);
     }
 }
 
@@ -279,7 +279,7 @@ proptest! {
 /// Reads the same from files and from memory.
 fn read_from_files(twin: &Twin, call: &Call, policies: &Policies) {
     let in_memory = lib::open(&twin.store, PATH).expect("array");
-    let options = policies.options(twin.case.element, 2);
+    let options = policies.options(twin.case.element.clone(), 2);
     let read = |array: &Array| array.read(&call.selections(), &options);
     match (read(&twin.array), read(&in_memory)) {
         (Ok(files), Ok(memory)) => {

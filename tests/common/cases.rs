@@ -57,7 +57,7 @@ pub(crate) const PATH: &str = "/group/array";
 impl Case {
     /// Creates the array through zarrs at [`PATH`], without chunks.
     pub(crate) fn create(&self, store: &Arc<MemoryStore>) -> ZarrsArray<MemoryStore> {
-        create(store, PATH, &self.shape, &self.chunk, self.element, &self.contents.fill, &self.codecs)
+        create(store, PATH, &self.shape, &self.chunk, self.element.clone(), &self.contents.fill, &self.codecs)
     }
 
     /// Whether the store holds the box of `shape` at `index` of the array in memory: it must hold anything but fill
@@ -71,7 +71,7 @@ impl Case {
     pub(crate) fn write(&self) -> (Arc<MemoryStore>, Padded) {
         let store = Arc::new(MemoryStore::new());
         let array = self.create(&store);
-        let padded = self.contents.padded(self.element, &self.shape, &self.chunk);
+        let padded = self.contents.padded(self.element.clone(), &self.shape, &self.chunk);
         let options = CodecOptions::default().with_store_empty_chunks(self.store_empty);
         for index in naive::coordinates(&naive::grid(&self.shape, &self.chunk)) {
             let bytes = ArrayBytes::new_flen(chunk_bytes(&padded, &index, &self.chunk));
@@ -158,10 +158,11 @@ pub(crate) fn case_of(element: ElementType, rank: usize) -> impl Strategy<Value 
     layers.prop_flat_map(move |layers| {
         let longest = LONGEST[rank];
         let axes = prop::collection::vec((0..=longest, 1..=longest + 2, 1_u64..4, 1_u64..3), rank);
-        let chains = (chain(element, rank), chain(element, rank));
-        (axes, chains, 0_u8..6, permutation(rank), contents(element), any::<bool>()).prop_map(
+        let (element, of) = (element.clone(), contents(element.clone()));
+        let chains = (chain(element.clone(), rank), chain(element.clone(), rank));
+        (axes, chains, 0_u8..6, permutation(rank), of, any::<bool>()).prop_map(
             move |(axes, (inner, outer), index, order, contents, store_empty)| {
-                build(element, layers, axes, &inner, &outer, index, &order, contents, store_empty)
+                build(element.clone(), layers, axes, &inner, &outer, index, &order, contents, store_empty)
             },
         )
     })
@@ -181,7 +182,7 @@ pub(crate) fn large_case() -> impl Strategy<Value = Case> {
         // Up to 2^21 bytes.
         let longest = [0, 1 << 17, 360, 50][rank].min(if element.size() > 8 { 1 << 16 } else { u64::MAX });
         let axes = prop::collection::vec((longest / 4..=longest, 1_u64..4, 1_u64..4), rank);
-        (axes, large_chain(element, rank), any::<bool>(), 0_u8..6, contents(element)).prop_map(
+        (axes, large_chain(element.clone(), rank), any::<bool>(), 0_u8..6, contents(element.clone())).prop_map(
             move |(axes, chain, sharded, index, mut contents)| {
                 let shape: Vec<u64> = axes.iter().map(|axis| axis.0).collect();
                 let read_chunk: Vec<u64> = axes.iter().map(|(len, parts, _)| len.div_ceil(*parts)).collect();
@@ -194,7 +195,16 @@ pub(crate) fn large_case() -> impl Strategy<Value = Case> {
                 // zarrs 0.23 does not write shards of zlib streams that are longer than their contents.
                 contents.small |= sharded && chain.iter().any(|codec| codec["name"] == "numcodecs.zlib");
                 let codecs = if sharded { vec![sharding(&read_chunk, &chain, index)] } else { chain };
-                Case { element, shape, chunk, read_chunk, sharded, codecs, contents, store_empty: false }
+                Case {
+                    element: element.clone(),
+                    shape,
+                    chunk,
+                    read_chunk,
+                    sharded,
+                    codecs,
+                    contents,
+                    store_empty: false,
+                }
             },
         )
     })
@@ -339,7 +349,7 @@ fn chain(element: ElementType, rank: usize) -> impl Strategy<Value = Vec<Value>>
         });
         codecs.extend(compressors.iter().map(|compressor| match compressor {
             0 => json!({"name": "zstd", "configuration": {"level": 1, "checksum": element.size() == 2}}),
-            1 => blosc(element),
+            1 => blosc(element.clone()),
             2 => gzip_codec(),
             3 => json!({"name": "numcodecs.zlib", "configuration": {"level": 1}}),
             4 => json!({"name": "numcodecs.bz2", "configuration": {"level": 1}}),

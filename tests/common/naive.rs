@@ -182,7 +182,7 @@ pub(crate) fn check(ragged: Ragged, element: ElementType, expected: &Expected) {
         let lists = array.as_list::<i64>();
         assert_eq!(&lists.offsets()[..], &offsets[..]);
         let DataType::LargeList(item) = array.data_type() else { panic!("{} is no large list", array.data_type()) };
-        assert_item(item, level + 1 == expected.offsets.len(), element);
+        assert_item(item, level + 1 == expected.offsets.len(), element.clone());
         array = lists.values().clone();
     }
     assert_bare(&array);
