@@ -296,8 +296,6 @@ fn what_is_valid_zarr_but_not_read_yet() {
         complaints.check_v3(Unsupported, pointer, &value);
     }
     for (data_type, fill) in [
-        (json!("string"), json!("")),
-        (json!("variable_length_bytes"), json!("")),
         (json!("r16"), json!([0, 0])),
         (json!("bfloat16"), json!(0.0)),
         (json!("float8_e4m3"), json!(0.0)),

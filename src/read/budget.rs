@@ -121,12 +121,17 @@ impl Reservation<'_> {
     /// The error for a read chunk that takes `bytes` where they cannot be had.
     pub(super) fn too_little(&self, bytes: usize) -> Error {
         let kept = self.budget.lock().kept;
-        let mut got = format!("reading one chunk takes {bytes} bytes of memory beside the result");
-        if kept > 0 {
-            got += &format!(", and {kept} are held for values of variable length");
+        let limit = self.budget.limit.unwrap_or(usize::MAX);
+        let got = format!("reading one chunk takes {bytes} bytes of memory beside the result");
+        let error = Error::new(ErrorKind::Allocation, got);
+        if kept == 0 {
+            return error.expected(format!("at most {limit}, the memory limit")).remedy("Raise the memory limit.");
         }
-        Error::new(ErrorKind::Allocation, got)
-            .expected(format!("at most {} in all, the memory limit", self.budget.limit.unwrap_or(usize::MAX)))
+        error
+            .expected(format!(
+                "at most {}, what is left of the memory limit of {limit}: {kept} hold values of variable length",
+                limit - kept
+            ))
             .remedy("Raise the memory limit, or read fewer selections at a time.")
     }
 

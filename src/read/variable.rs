@@ -87,6 +87,10 @@ impl Held {
     }
 
     fn of(&self, cell: &Cell) -> Result<&[u8]> {
+        if cell.len == 0 {
+            // Of a read chunk without any bytes, nothing is held.
+            return Ok(&[]);
+        }
         let buffer = self.buffers.get(cell.buffer as usize).and_then(OnceLock::get);
         buffer
             .and_then(|buffer| cell.of(buffer))

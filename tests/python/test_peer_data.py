@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import objects
 import oracle
 import pytest
 import zarr
@@ -30,7 +31,7 @@ pytestmark = pytest.mark.filterwarnings(
 # Codecs that zarr-python reads where its extras are installed, and zarrow does not read yet.
 NOT_YET = {
     *("zfpy", "fletcher32", "adler32", "delta", "crc32", "lz4", "lzma", "jenkins_lookup3"),
-    *("quantize", "astype", "categorize", "vlen-utf8", "vlen-bytes", "vlen-array", "optional"),
+    *("quantize", "astype", "categorize", "optional"),
 }
 RANDOM_BOXES = 20
 
@@ -46,6 +47,11 @@ def names_in(metadata: Any) -> Iterator[str]:
     elif isinstance(metadata, list):
         for value in metadata:
             yield from names_in(value)
+
+
+def is_variable(metadata: Any) -> bool:
+    """Whether elements are text or bytes of variable length."""
+    return any(name.startswith("vlen-") for name in names_in(metadata))
 
 
 @dataclass
@@ -88,6 +94,9 @@ class Survey:
             return
         if dtype.startswith(("datetime64[", "timedelta64[")) and not lacking:
             self.times(source, values, name)
+            return
+        if is_variable(metadata) and isinstance(values, np.ndarray):
+            self.variable(source, values, name)
             return
         if isinstance(values, UnknownCodecError) and not lacking:
             self.skipped[name] = f"zarr-python's extra is not installed: {values}"
@@ -137,6 +146,18 @@ class Survey:
         expected = values.astype(f"{values.dtype.kind}8[{leaf.type.unit}]").reshape(-1)
         got = leaf.to_numpy(zero_copy_only=False)
         np.testing.assert_array_equal(got.view("i8"), expected.view("i8"), err_msg=name)
+        self.read.append(name)
+
+    def variable(self, source: Any, values: np.ndarray[Any, Any], name: str) -> None:
+        """Read text or bytes whole and in random boxes."""
+        ends = np.random.default_rng(len(name)).integers(
+            0, np.array(values.shape) + 1, (RANDOM_BOXES, 2, values.ndim)
+        )
+        boxes = [tuple(map(slice, *box)) for box in np.sort(ends, 1).tolist()]
+        for opened in (source, Path(source.store.root) / source.path):
+            for selections in ([...], boxes):
+                got = zarrow.read_ragged(opened, selections).to_pylist()
+                assert got == objects.rows_of(values, selections), name
         self.read.append(name)
 
     def report(self, title: str) -> str:

@@ -86,10 +86,11 @@ impl Variable {
             Layout::Shards(Box::new(NestedShards::new(array, sharding, &inner, &fill_value, element)?))
         } else {
             let name = codec.name_v3().unwrap_or_default();
-            return Err(Error::new(ErrorKind::Unsupported, format!("codec '{name}' for values of variable length"))
-                .expected(
-                    "vlen-utf8, vlen-bytes, zarrs.vlen, zarrs.vlen_v2, or sharding_indexed around one of these",
-                ));
+            return Err(Error::new(
+                ErrorKind::Unsupported,
+                format!("codec '{name}' for data type '{}'", element.zarr_name()),
+            )
+            .expected("vlen-utf8, vlen-bytes, zarrs.vlen, zarrs.vlen_v2, or sharding_indexed around one of these"));
         };
         let options = CodecOptions::default().with_concurrent_target(1);
         Ok((Self { codecs, layout, count, unit: element.unit(), swap: 1, stages, options }, order.flatten()))
