@@ -1,4 +1,4 @@
-"""Arrays of text, bytes and lists: how they are written, what a read must give, and the comparison."""
+"""Arrays of text, bytes and lists: how they are written, and what a read must give."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def write_lists(
     compressor: Any = None,
     skip: Sequence[tuple[int, ...]] = (),
 ) -> None:
-    """Write lists of numbers as version 2 of zarr-python did, which version 3 neither writes nor reads."""
+    """Write lists of numbers as zarr-python 2 did; zarr-python 3 does not read them."""
     path.mkdir(parents=True)
     codec = numcodecs.VLenArray(dtype)
     document = {

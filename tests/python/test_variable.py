@@ -302,7 +302,7 @@ def test_types_do_not_mix(tmp_path: Path, promote: bool, other: str) -> None:
     else:
         zarr.create_array(tmp_path / "two", data=np.arange(10), chunks=(3,))
     for arrays in ([tmp_path / "one", tmp_path / "two"], [tmp_path / "two", tmp_path / "one"]):
-        with pytest.raises(zarrow.SelectionError, match="string|StringDType"):
+        with pytest.raises(zarrow.SelectionError, match=r"string|StringDType"):
             zarrow.read_ragged(arrays, [np.s_[:1]], sources=[0], promote=promote)
 
 
@@ -363,7 +363,7 @@ def test_lists_of_half_a_number(tmp_path: Path) -> None:
     path = tmp_path / "a"
     write_lists(path, objects([np.zeros(2, "<f4")] * 3), (3,), dtype="<f4")
     (path / "0").write_bytes(encode([b"abcd", b"abcdef", b""]))
-    with pytest.raises(zarrow.DecodeError, match="'0'.*6 bytes.*multiple of 4"):
+    with pytest.raises(zarrow.DecodeError, match=r"'0'.*6 bytes.*multiple of 4"):
         zarrow.read_ragged(path, [...])
 
 
@@ -439,7 +439,7 @@ def test_what_is_held_counts_against_the_limit(tmp_path: Path) -> None:
         assert limited[1].bytes_held <= 1_200_000
         assert limited[1].chunks_decoded == 20
         with pytest.raises(
-            zarrow.AllocationError, match="variable length.*[Rr]aise the memory limit"
+            zarrow.AllocationError, match=r"variable length.*[Rr]aise the memory limit"
         ):
             zarrow.read_ragged(tmp_path / "a", [...], memory_limit=600_000, threads=threads)
         with pytest.raises(zarrow.AllocationError, match="places of values"):
@@ -464,7 +464,7 @@ def test_only_wanted_bytes_are_held(tmp_path: Path) -> None:
 # ---- damage ----------------------------------------------------------------------------------
 
 DAMAGE: dict[str, Any] = {
-    "nothing": lambda b: b"",
+    "nothing": lambda b: b[:0],
     "three bytes": lambda b: b[:3],
     "half": lambda b: b[: len(b) // 2],
     "one less": lambda b: b[:-1],
@@ -507,9 +507,9 @@ def test_text_that_is_no_utf8(tmp_path: Path, bad: bytes) -> None:
     path = tmp_path / "a"
     write(path, objects(["a"] * 8), (4,), kind="string", compressors=None)
     (path / "c/1").write_bytes(encode([b"\xe2", b"ok", bad, b"\xa9"]))
-    with pytest.raises(zarrow.DecodeError, match="c/1.*UTF-8"):
+    with pytest.raises(zarrow.DecodeError, match=r"c/1.*UTF-8"):
         zarrow.read_ragged(path, [np.s_[2:7]])
-    with pytest.raises(zarrow.DecodeError, match="c/1.*UTF-8"):
+    with pytest.raises(zarrow.DecodeError, match=r"c/1.*UTF-8"):
         zarrow.read_ragged(path, [np.s_[6:8], np.s_[0:1]])
     # What nobody wants is not looked at.
     assert zarrow.read_ragged(path, [np.s_[5:6]]).to_pylist() == [["ok"]]
@@ -527,7 +527,7 @@ def test_bombs(tmp_path: Path, compressor: str) -> None:
     write(path, objects(["a"] * 4), (4,), kind="string", **options)
     bomb = bytes(codec.encode(encode([b"x" * (64 << 20), b"", b"", b""])))
     (path / ("0" if compressor == "bz2" else "c/0")).write_bytes(bomb)
-    with pytest.raises(zarrow.AllocationError, match="0'.*memory limit"):
+    with pytest.raises(zarrow.AllocationError, match=r"0'.*memory limit"):
         zarrow.read_ragged(path, [...], memory_limit=16 << 20)
     # It is only long, so without a limit it is read.
     assert zarrow.read_ragged(path, [np.s_[1:2]]).to_pylist() == [[""]]
