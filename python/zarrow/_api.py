@@ -189,16 +189,19 @@ def read_ragged(
     memory_limit
         The most bytes of encoded and decoded chunks that may be held at once, beside the result
         and the plan. Where that is less than a chunk for each thread, threads wait for each other.
-        None: no limit, so each thread holds one encoded and one decoded read chunk.
+        None: no limit, so each thread holds one encoded and one decoded read chunk. All decoded
+        text and bytes of variable length that the result needs are held until their lengths are
+        known, and count as well.
 
     Returns
     -------
     pyarrow.Array
         Row *i* is selection *i*. Its type is as many levels of ``LargeList`` as axes are kept,
         around the element type: float64 becomes ``double``, bool ``bool``, complex a list of two
-        floats, datetime64 and timedelta64 timestamps and durations, with nulls for NaT. Only what
-        has nulls is nullable. All values lie in one buffer, 64-byte aligned, in C order. The
-        innermost field's metadata ``zarr:dtype`` names the Zarr data type.
+        floats, datetime64 and timedelta64 timestamps and durations, with nulls for NaT, text
+        ``large_string``, bytes ``large_binary``. Only what has nulls is nullable. All values lie in
+        one buffer, 64-byte aligned, in C order. The innermost field's metadata ``zarr:dtype`` names
+        the Zarr data type.
     ReadStats
         Only if `return_stats`: chunks and bytes fetched and decoded, and seconds.
 

@@ -36,7 +36,10 @@ class Array:
         """Number of axes."""
     @property
     def dtype(self) -> np.dtype[Any]:
-        """NumPy data type of one element, in native byte order."""
+        """NumPy data type of one element, in native byte order.
+
+        Text has NumPy's StringDType (object in NumPy 1); bytes and lists are objects.
+        """
     @property
     def zarr_dtype(self) -> str:
         """Zarr v3's name of the data type."""
@@ -83,7 +86,10 @@ class Plan:
         """Shape of each row in the result, in elements: shape (rows, kept axes)."""
     @property
     def bytes_out(self) -> int:
-        """Bytes of the values of the result, one for each bool."""
+        """Bytes of the values of the result, one for each bool.
+
+        Of values of variable length, their offsets: eight bytes each.
+        """
     @property
     def read_chunks(self) -> int:
         """Read chunks that the selections touch."""
@@ -91,6 +97,7 @@ class Plan:
     def bytes_to_decode(self) -> int:
         """Bytes of the touched read chunks, decoded.
 
+        Of values of variable length, eight bytes each.
         A read decodes fewer where a codec can stop early, and none of chunks that are missing.
         """
     @property
@@ -139,7 +146,7 @@ class ReadStats:
         """Bytes that came out of decoding."""
     @property
     def bytes_out(self) -> int:
-        """Bytes of the values in the result."""
+        """Bytes of the values in the result; of those of variable length, with their offsets."""
     @property
     def pieces(self) -> int:
         """Parts of selections that were copied, each from one read chunk."""

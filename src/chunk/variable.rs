@@ -65,9 +65,9 @@ pub(super) fn take_v2(document: &mut Value) -> Result<Option<Variable>> {
 pub(super) fn take_v3(document: &mut Value) -> Option<Variable> {
     let data_type = &document["data_type"];
     let name = data_type.as_str().or_else(|| data_type.get("name")?.as_str())?;
-    let element = match name.trim_start_matches("numpy.") {
-        "string" | "variable_length_utf8" => ElementType::Utf8,
-        "bytes" | "binary" | "variable_length_bytes" => ElementType::Binary,
+    let element = match name {
+        "string" | "variable_length_utf8" | "numpy.variable_length_utf8" => ElementType::Utf8,
+        "bytes" | "binary" | "variable_length_bytes" | "numpy.variable_length_bytes" => ElementType::Binary,
         _ => return None,
     };
     document["data_type"] = json!(element.zarr_name());

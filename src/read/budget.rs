@@ -92,7 +92,7 @@ impl Reservation<'_> {
     /// [`ErrorKind::Allocation`] if `bytes` is more than the limit.
     pub(super) fn require(&mut self, bytes: usize, release: impl FnOnce()) -> Result<()> {
         if self.require_most(bytes, release).is_some_and(|granted| granted < bytes) {
-            return Err(self.too_little(bytes));
+            return Err(self.too_little(&bytes.to_string()));
         }
         Ok(())
     }
@@ -118,8 +118,8 @@ impl Reservation<'_> {
         }
     }
 
-    /// The error for a read chunk that takes `bytes` where they cannot be had.
-    pub(super) fn too_little(&self, bytes: usize) -> Error {
+    /// The error for a read chunk that takes so many bytes, in words, where they cannot be had.
+    pub(super) fn too_little(&self, bytes: &str) -> Error {
         let kept = self.budget.lock().kept;
         let limit = self.budget.limit.unwrap_or(usize::MAX);
         let got = format!("reading one chunk takes {bytes} bytes of memory beside the result");

@@ -14,7 +14,7 @@ use super::stats::Counters;
 use super::validity::Validity;
 use super::variable::VariableRead;
 use crate::arrow::{ElementType, cast};
-use crate::chunk::{Array, DirectScratch, Extent, Granularity};
+use crate::chunk::{Array, CELL_LEN, DirectScratch, Extent, Granularity};
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::{Scratch, reserve_chunk};
 
@@ -78,7 +78,7 @@ impl<'a> ColumnRead<'a> {
             None => fill_value(array, element),
         };
         let missing = AtomicUsize::new(0);
-        Self { array, fetch, scatter, missing_chunks, validity, cast_to, fill_value, variable, missing }
+        Self { array, scatter, missing_chunks, validity, cast_to, fill_value, variable, fetch, missing }
     }
 
     /// The next read chunk that nobody has claimed yet.
@@ -133,7 +133,12 @@ impl<'a> ColumnRead<'a> {
         let fill_value = &self.fill_value;
         match self.missing_chunks {
             MissingChunks::Fill => self.scatter.fill(claim, fill_value, pieces, None),
-            MissingChunks::Null => self.scatter.fill(claim, fill_value, pieces, Some(self.validity)),
+            MissingChunks::Null => {
+                // Nothing of variable length lies behind a null.
+                let empty = [0; CELL_LEN];
+                let value = if self.variable.is_some() { &empty[..] } else { fill_value };
+                self.scatter.fill(claim, value, pieces, Some(self.validity))
+            }
             MissingChunks::Error => Err(Error::new(ErrorKind::NotFound, "the store does not hold a chunk")
                 .at_key(key.as_str())
                 .at_array(self.array.location())

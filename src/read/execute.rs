@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use arrow_array::ArrayRef;
+use rayon::ThreadPool;
 
 use super::budget::Budget;
 use super::column::{ColumnRead, WorkerScratch, fill_value};
@@ -15,7 +16,7 @@ use super::stats::Counters;
 use super::times::convert_times;
 use super::validity::Validity;
 use super::variable::{Held, VariableRead};
-use super::{ReadOptions, ReadStats, pool};
+use super::{ReadOptions, ReadStats, cancelled, pool};
 use crate::arrow::ElementType;
 use crate::chunk::Array;
 use crate::error::{Error, ErrorKind, Result};
@@ -116,7 +117,7 @@ pub(crate) fn execute(columns: &[Column<'_>], options: &ReadOptions, stats: &mut
                     return;
                 }
                 if options.is_cancelled() {
-                    failure.set(Error::new(ErrorKind::Cancelled, "the read was cancelled"));
+                    failure.set(cancelled());
                     return;
                 }
                 if let Err(error) = read.chunk(claim, &mut scratch, &mut reservation, &counters) {
@@ -144,23 +145,32 @@ pub(crate) fn execute(columns: &[Column<'_>], options: &ReadOptions, stats: &mut
     stats.chunks_missing += finish_all(reads, &last_of_column)?;
     counters.add_to(stats);
     stats.bytes_held += budget.most() as u64;
-    let mut filled = Vec::with_capacity(outputs.len());
-    for (((column, mut values), validity), held) in columns.iter().zip(outputs).zip(validities).zip(held) {
-        if let Some(held) = held {
-            let gather = || held.gather(column, values.as_mut_slice(), validity.into_nulls());
-            let (values, bytes) = pool.install(gather)?;
-            filled.push(Filled { values, bytes });
-            continue;
-        }
-        if let ElementType::Time(time) = column.element {
-            let convert = || convert_times(time, values.as_mut_slice(), column.plan.layout().row_starts(), &validity);
-            pool.install(convert)?;
-        }
-        let (elements, bytes) = (column.plan.layout().elements(), values.as_mut_slice().len() as u64);
-        let values = column.element.wrap(values.into_buffer(), elements, validity.into_nulls())?;
-        filled.push(Filled { values, bytes });
+    let parts = outputs.into_iter().zip(validities).zip(held);
+    let part = |(column, ((values, validity), held))| fill(column, values, validity, held, &pool, options);
+    columns.iter().zip(parts).map(part).collect()
+}
+
+/// Makes Arrow values of an output that was written.
+fn fill(
+    column: &Column<'_>,
+    mut values: Output,
+    validity: Validity,
+    held: Option<Held>,
+    pool: &ThreadPool,
+    options: &ReadOptions,
+) -> Result<Filled> {
+    if let Some(held) = held {
+        let gather = || held.gather(column, values.as_mut_slice(), validity.into_nulls(), options);
+        let (values, bytes) = pool.install(gather)?;
+        return Ok(Filled { values, bytes });
     }
-    Ok(filled)
+    if let ElementType::Time(time) = column.element {
+        let convert = || convert_times(time, values.as_mut_slice(), column.plan.layout().row_starts(), &validity);
+        pool.install(convert)?;
+    }
+    let (elements, bytes) = (column.plan.layout().elements(), values.as_mut_slice().len() as u64);
+    let values = column.element.wrap(values.into_buffer(), elements, validity.into_nulls())?;
+    Ok(Filled { values, bytes })
 }
 
 /// Checks that all columns were read, each up to where `last_of_column` says, and counts the chunks that are missing.

@@ -36,6 +36,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 pub use self::stats::ReadStats;
+use crate::error::{Error, ErrorKind};
 
 /// What becomes of read chunks that the store does not hold.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -81,8 +82,9 @@ impl ReadOptions {
     }
 
     /// The most bytes of encoded and decoded chunks that may be held at once beside the result and the plan. Where it
-    /// does not suffice for a chunk per thread, threads wait for each other. `None`, the default, sets no limit: each
-    /// thread holds one encoded and one decoded read chunk.
+    /// does not suffice for a chunk per thread, threads wait for each other. Decoded values of variable length are held
+    /// until the lengths of all are known, and count as well, as do 16 bytes for each of them. `None`, the default, sets no
+    /// limit: each thread holds one encoded and one decoded read chunk.
     #[must_use]
     pub fn with_memory_limit(mut self, bytes: Option<usize>) -> Self {
         self.memory_limit = bytes;
@@ -102,7 +104,8 @@ impl ReadOptions {
         self
     }
 
-    /// The bytes of one element, in native byte order, for elements beyond an array (see
+    /// The bytes of one element, in native byte order (of any length, where elements differ in it), for elements beyond an
+    /// array (see
     /// [`OutOfBounds::Fill`](crate::OutOfBounds::Fill)). `None`, the default, takes the array's fill value.
     #[must_use]
     pub fn with_fill(mut self, fill: Option<&[u8]>) -> Self {
@@ -121,4 +124,8 @@ impl ReadOptions {
     fn is_cancelled(&self) -> bool {
         self.cancel.as_ref().is_some_and(|cancel| cancel.load(Ordering::Relaxed))
     }
+}
+
+fn cancelled() -> Error {
+    Error::new(ErrorKind::Cancelled, "the read was cancelled")
 }

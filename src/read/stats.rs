@@ -19,7 +19,8 @@ pub struct ReadStats {
     pub bytes_fetched: u64,
     /// Bytes that came out of decoding.
     pub bytes_decoded: u64,
-    /// Bytes of the values in the result, one byte for each bool.
+    /// Bytes of the values in the result, one byte for each bool; of those of variable length, with 8 bytes each for their
+    /// offsets.
     pub bytes_out: u64,
     /// Parts of selections that were copied, each from one read chunk.
     pub pieces: usize,

@@ -3,6 +3,7 @@
 //! A first pass scatters cells, which say where each value lies, as if they were numbers. A second makes offsets of their
 //! lengths, and copies the values into one buffer of exactly their length.
 
+use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::OnceLock;
 
@@ -17,6 +18,7 @@ use super::execute::Column;
 use super::fetch::{Fetch, Fetched, Place};
 use super::scatter::{Claim, Scatter};
 use super::stats::Counters;
+use super::{ReadOptions, cancelled};
 use crate::arrow::ElementType;
 use crate::chunk::{Array, CELL_LEN, Cell, Elements, Extent, cells};
 use crate::error::{Error, ErrorKind, Result};
@@ -101,7 +103,13 @@ impl Held {
     ///
     /// # Errors
     /// [`ErrorKind::Decode`], naming the key, if text is no valid UTF-8.
-    pub(super) fn gather(&self, column: &Column<'_>, of: &[u8], nulls: Option<NullBuffer>) -> Result<(ArrayRef, u64)> {
+    pub(super) fn gather(
+        &self,
+        column: &Column<'_>,
+        of: &[u8],
+        nulls: Option<NullBuffer>,
+        options: &ReadOptions,
+    ) -> Result<(ArrayRef, u64)> {
         let too_large = || {
             Error::new(ErrorKind::Allocation, "the result has more than 2^63 - 1 bytes")
                 .remedy("Read fewer or smaller selections at a time.")
@@ -133,6 +141,9 @@ impl Held {
             (rest, start) = (behind, end);
         }
         parts.into_par_iter().try_for_each(|(of, mut target)| {
+            if options.is_cancelled() {
+                return Err(cancelled());
+            }
             for cell in of {
                 let value = self.of(&Cell::from_bytes(*cell))?;
                 let (place, behind) = target.split_at_mut(value.len());
@@ -196,7 +207,7 @@ impl<'a> VariableRead<'a> {
     ) -> Result<Option<Claim>> {
         let decoder = self.array.decoder();
         let buffer = self.held.first[self.number] + claim.chunk();
-        let known = place.known_len().map_or(LARGE, |len| len as usize);
+        let known = place.known_len().map_or(decoder.decoded_len(), |len| len as usize);
         let index = self.array.sharding().map_or(0, |sharding| sharding.encoded_len() as usize * 2);
         let beside = decoder.decoded_len().saturating_mul(2).saturating_add(index);
         let mut ask = known.saturating_mul(1 + 2 * USUAL).saturating_add(beside + (1 << 16));
@@ -214,7 +225,9 @@ impl<'a> VariableRead<'a> {
             let Some(elements) = decoded else {
                 match granted {
                     None => return Err(bomb(encoded.len(), bound)),
-                    Some(granted) if granted < ask => return Err(reservation.too_little(bound)),
+                    Some(granted) if granted < ask => {
+                        return Err(reservation.too_little(&format!("more than {granted}")));
+                    }
                     // Once more, with all that is left.
                     Some(_) => ask = usize::MAX,
                 }
@@ -261,7 +274,7 @@ fn keep(elements: Elements<'_>, wanted: Option<&[Range<usize>]>) -> Result<(Vec<
     }
     match bytes {
         // A buffer that was grown has room to spare, which counts as well.
-        std::borrow::Cow::Owned(bytes) if len > bytes.capacity() / 2 => return Ok((of, bytes)),
+        Cow::Owned(bytes) if len > bytes.capacity() / 2 => Ok((of, bytes)),
         bytes => {
             let mut kept = reserve_chunk(len)?;
             for range in wanted {
