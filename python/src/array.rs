@@ -39,7 +39,7 @@ impl Array {
         self.inner.shape().len()
     }
 
-    /// NumPy data type of one element, in native byte order; as in zarr-python, text is of NumPy's StringDType, and of
+    /// NumPy data type of one element, in native byte order; as in zarr-python, text is of NumPy's `StringDType`, and of
     /// objects where NumPy 1 has no such type.
     #[getter]
     fn dtype<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
