@@ -188,18 +188,19 @@ impl Plan {
         self.work.pieces()
     }
 
-    /// Bytes of the values of the result, before strings are cut to their lengths, and one for each bool.
+    /// Bytes of the values of the result, before strings of fixed length are cut to theirs, and one for each bool. Of values
+    /// of variable length, their offsets: how long they are is not known before they are read.
     #[must_use]
     pub fn bytes_out(&self) -> u64 {
-        (self.work.layout().elements() as u64).saturating_mul(self.element.room() as u64)
+        (self.work.layout().elements() as u64).saturating_mul(self.element.planned_size() as u64)
     }
 
-    /// Bytes of the touched read chunks, decoded. A read decodes fewer where a codec can stop early, and none of chunks
-    /// that the store does not hold.
+    /// Bytes of the touched read chunks, decoded; as in [`bytes_out`](Self::bytes_out), eight for each value of variable
+    /// length. A read decodes fewer where a codec can stop early, and none of chunks that the store does not hold.
     #[must_use]
     pub fn bytes_to_decode(&self) -> u64 {
         let of = |(part, array): (&plan::Part, &Array)| {
-            (part.groups().chunks().len() as u64).saturating_mul(array.decoder().decoded_len() as u64)
+            (part.groups().chunks().len() as u64).saturating_mul(planned_len(array))
         };
         self.work.parts().iter().zip(&self.arrays).map(of).fold(0, u64::saturating_add)
     }
@@ -231,7 +232,7 @@ impl Plan {
                 part.grid().chunk_indices(id, &mut at);
                 indices.extend(at.iter().map(|&index| index as i64));
                 rows.push(part.groups().rows(chunk).len() as u64);
-                bytes.push(array.decoder().decoded_len() as u64);
+                bytes.push(planned_len(array));
             }
         }
         // Of 32 bits are the offsets of the keys and of the indices.
@@ -258,6 +259,12 @@ impl Plan {
     }
 }
 
+/// Bytes of a decoded read chunk that are known before it is read.
+fn planned_len(array: &Array) -> u64 {
+    let (element, len) = (array.element_type(), array.decoder().decoded_len());
+    (if element.is_variable() { len / element.size() * element.planned_size() } else { len }) as u64
+}
+
 /// Reads row `i` of `selections` from `arrays[sources[i]]`, all in one go, into one buffer.
 ///
 /// # Errors
@@ -279,7 +286,7 @@ fn only_type(arrays: &[Array]) -> Result<ElementType> {
     match arrays.iter().find(|array| array.element_type() != first) {
         None => Ok(first.clone()),
         Some(other) => {
-            let got = format!("arrays of {} and of {}", first.numpy_name(), other.element_type().numpy_name());
+            let got = format!("arrays of {} and of {}", first.told_name(), other.element_type().told_name());
             let error = Error::new(ErrorKind::Selection, got).at_array(other.location()).expected("one data type");
             Err(match common_type(arrays.iter().map(|array| array.element_type().clone())) {
                 Ok(_) => {

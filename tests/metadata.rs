@@ -296,8 +296,6 @@ fn what_is_valid_zarr_but_not_read_yet() {
         complaints.check_v3(Unsupported, pointer, &value);
     }
     for (data_type, fill) in [
-        (json!("string"), json!("")),
-        (json!("variable_length_bytes"), json!("")),
         (json!({"name": "struct", "configuration": {"fields": [{"name": "a", "data_type": "string"}]}}), json!({})),
         (json!({"name": "struct", "configuration": {"fields": [["a", "no_such_type"]]}}), json!("")),
         (

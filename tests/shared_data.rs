@@ -9,12 +9,13 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use arrow_array::Array as _;
 use arrow_array::cast::AsArray;
 use arrow_array::types::UInt8Type;
 use zarrow::zarrs::array::{Array as ZarrsArray, ArrayBytes};
 use zarrow::zarrs::filesystem::FilesystemStore;
 use zarrow::zarrs::storage::ReadableStorage;
-use zarrow::{Array, ElementType, ErrorKind, ReadOptions, Selections, ZarrFormat};
+use zarrow::{Array, ElementType, ErrorKind, Item, MissingChunks, ReadOptions, Selections, ZarrFormat};
 
 use crate::common::naive::{self, Padded, Span};
 use crate::common::{Bits, complaint};
@@ -81,6 +82,26 @@ fn compare_optional(array: &Array) {
     assert!(values.iter().eq(shown), "{values:?}\n{text}");
 }
 
+/// Compares all elements of variable length, which the store holds, with what zarrs reads.
+fn compare_variable(path: &Path, array: &Array) {
+    let reference =
+        ZarrsArray::open(Arc::new(FilesystemStore::new(path).expect("a store")), "/").expect("zarrs opens it");
+    let bytes: ArrayBytes = reference.retrieve_array_subset(&reference.subset_all()).expect("zarrs reads it");
+    let (bytes, offsets) = bytes.into_variable().expect("elements of variable length").into_parts();
+    let all = [Item::Ellipsis];
+    let options = ReadOptions::default().with_missing_chunks(MissingChunks::Null);
+    let ragged = array.read(&Selections::items([all]), &options).expect("read");
+    let values = ragged.values();
+    assert_eq!(values.len() + 1, offsets.len());
+    for (at, range) in offsets.windows(2).enumerate().filter(|(at, _)| values.is_valid(*at)) {
+        let value = match values.as_string_opt::<i64>() {
+            Some(text) => text.value(at).as_bytes(),
+            None => values.as_binary::<i64>().value(at),
+        };
+        assert_eq!(value, &bytes[range[0]..range[1]], "element {at} of {}", path.display());
+    }
+}
+
 #[test]
 fn arrays_that_others_wrote() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/data");
@@ -90,7 +111,7 @@ fn arrays_that_others_wrote() {
     }
     let mut found = Vec::new();
     arrays(&folder, &mut found);
-    let (mut compared, mut others, mut rows) = (0, 0, 0);
+    let (mut compared, mut variable, mut others, mut rows) = (0, 0, 0, 0);
     let mut complaints = Vec::new();
     let mut refused: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for (path, format) in &found {
@@ -102,6 +123,10 @@ fn arrays_that_others_wrote() {
             Ok(array) if matches!(array.element_type(), ElementType::Optional(_)) => {
                 compare_optional(&array);
                 others += 1;
+            }
+            Ok(array) if array.element_type().is_variable() => {
+                compare_variable(path, &array);
+                variable += 1;
             }
             Ok(array) => {
                 assert_eq!(array.format(), *format);
@@ -121,7 +146,11 @@ fn arrays_that_others_wrote() {
             }
         }
     }
-    println!("{} arrays: {compared} equal what zarrs reads, in {rows} rows; {others} of other types", found.len());
+    println!(
+        "{} arrays: {compared} of fixed width equal what zarrs reads, in {rows} rows, and {variable} of variable; {others} of \
+         other types",
+        found.len()
+    );
     for (kind, errors) in &refused {
         println!("{} refused as {kind}:", errors.len());
         for error in errors {

@@ -61,7 +61,8 @@ impl Array {
         self.inner.shape().len()
     }
 
-    /// NumPy data type that holds one element, in native byte order.
+    /// NumPy data type that holds one element, in native byte order; as in zarr-python, text of variable length is of
+    /// NumPy's `StringDType`, and of objects where NumPy 1 has no such type.
     #[getter]
     fn dtype<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         py.import("numpy")?.call_method1("dtype", (numpy_dtype(py, self.inner.element_type())?,))
@@ -84,6 +85,19 @@ impl Array {
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
         let inner = self.inner.with_fields(&names).map_err(|error| to_python(py, &error))?;
         Ok(Self { inner, foreign: self.foreign.as_ref().map(|foreign| foreign.clone_ref(py)) })
+    }
+
+    /// Whether elements differ in length.
+    #[getter]
+    fn _is_variable(&self) -> bool {
+        self.inner.element_type().is_variable()
+    }
+
+    /// NumPy data type of the items of an element, where elements are lists; None elsewhere.
+    #[getter]
+    fn _item_dtype<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let ElementType::List(item) = self.inner.element_type() else { return Ok(None) };
+        py.import("numpy")?.call_method1("dtype", (item.numpy_name(),)).map(Some)
     }
 
     /// Shape of a read chunk, in elements: a subchunk where the array is sharded.
@@ -171,6 +185,10 @@ fn numpy_dtype<'py>(py: Python<'py>, element: &ElementType) -> PyResult<Bound<'p
             Ok(fields.into_any())
         }
         ElementType::Optional(inner) => numpy_dtype(py, inner),
+        ElementType::Utf8 => match py.import("numpy.dtypes")?.getattr("StringDType") {
+            Ok(string) => string.call0(),
+            Err(_) => Ok(PyString::new(py, "object").into_any()),
+        },
         _ => Ok(PyString::new(py, &element.numpy_name()).into_any()),
     }
 }

@@ -34,9 +34,7 @@ _ACCEPTED = (
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)(::[A-Za-z][A-Za-z0-9+.-]+)*://")
 
 
-def open_array(
-    store: ArrayLike, *, path: str | None = None, allow_pickle: bool = False
-) -> Array:
+def open_array(store: ArrayLike, *, path: str | None = None, allow_pickle: bool = False) -> Array:
     """Open a Zarr array for any number of reads.
 
     Parameters
@@ -209,7 +207,8 @@ def read_ragged(
         that are cast to another type, both. Where that is less than a chunk for each thread,
         threads wait for each other. None: no limit, so each thread holds one encoded and one
         decoded read chunk, or, of a shard, up to 4 MiB of encoded neighbours and one decoded
-        subchunk.
+        subchunk. All decoded text and bytes of variable length that the result needs are held
+        until their lengths are known, and count as well.
 
     Returns
     -------
@@ -217,9 +216,9 @@ def read_ragged(
         Row *i* is selection *i*. Its type is as many levels of ``LargeList`` as axes are kept,
         around the element type: float64 becomes ``double``, bool ``bool``, complex a list of two
         floats, datetime64 and timedelta64 timestamps and durations, with nulls for NaT, strings
-        ``large_string``, records ``struct``. Only what has nulls is nullable. All values lie in one
-        buffer, 64-byte aligned, in C order. The innermost field's metadata ``zarr:dtype`` names
-        the Zarr data type.
+        ``large_string``, bytes ``large_binary``, records ``struct``. Only what has nulls is
+        nullable. All values lie in one buffer, 64-byte aligned, in C order. The innermost field's
+        metadata ``zarr:dtype`` names the Zarr data type.
     ReadStats
         Only if `return_stats`: chunks and bytes fetched and decoded, and seconds.
 
@@ -268,6 +267,7 @@ def read_ragged(
     dtype = result_dtype(handles, promote=promotes)
     how = options(
         asked,
+        handles,
         dtype,
         threads=threads,
         memory_limit=memory_limit,
@@ -327,6 +327,7 @@ def plan(
     dtype = result_dtype(handles, promote=promotes)
     how = options(
         asked,
+        handles,
         dtype,
         threads=threads,
         memory_limit=memory_limit,

@@ -38,7 +38,7 @@ class ForeignCodecs:
         Raises
         ------
         UnsupportedError
-            A codec runs code of the file, zarr-python is not installed, or it does not know a codec.
+            A codec runs code of the file, or zarr-python is not installed or does not know a codec.
         """
         document = json.loads(metadata)
         names = _codec_names(document)
@@ -91,7 +91,7 @@ class ForeignDecoder:
         _look_up(getattr(array.metadata, "codecs", ()))
 
     def _opened(self) -> tuple[dict[str, Any], Any]:
-        """The store and the array of this thread."""
+        """Give the store and the array of this thread."""
         import zarr  # noqa: PLC0415
 
         if not hasattr(self._local, "opened"):
@@ -117,14 +117,14 @@ class ForeignDecoder:
 
 
 def _look_up(codecs: Iterable[Any]) -> None:
-    """Have zarr-python's wrappers of codecs look for these, which they put off until they decode."""
+    """Have zarr-python's wrappers of codecs look for these, which they put off until decoding."""
     for codec in codecs:
         getattr(codec, "_codec", None)
         _look_up(getattr(codec, "codecs", ()))
 
 
 def _codec_names(document: dict[str, Any]) -> list[str]:
-    """The names of all codecs, inside and outside of shards."""
+    """Give the names of all codecs, inside and outside of shards."""
     names = []
     codecs = [document.get("compressor"), *(document.get("filters") or [])]
     stack = [*codecs, *document.get("codecs", [])]

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import datetime as dt
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+if TYPE_CHECKING:
+    from zarrow._zarrow import Array
 
 _TIMES = {"M": ("datetime64", "date or datetime"), "m": ("timedelta64", "timedelta")}
 # Attoseconds in one of each. Years and months have no length.
@@ -52,6 +55,36 @@ def fill_bytes(fill: Any, dtype: np.dtype[Any]) -> bytes:
         except (TypeError, ValueError, OverflowError):
             pass
     raise ValueError(f"fill is {fill!r}; expected {_expected(fill, value, dtype)}")
+
+
+def variable_bytes(fill: Any, array: Array) -> bytes:
+    """Give the bytes of text, of bytes, or of a list of numbers, as an element of `array` has them.
+
+    Raises
+    ------
+    ValueError
+        It is something else, or the data type of the list does not hold its numbers exactly.
+    """
+    if array._item_dtype is not None:
+        dtype = array._item_dtype
+        if np.ndim(fill) == 1 and not isinstance(fill, (str, bytes)):
+            try:
+                return b"".join(fill_bytes(number, dtype) for number in fill)
+            except ValueError:
+                pass
+        expected = f"a list of numbers that {dtype} holds exactly"
+    elif array.zarr_dtype == "string":
+        if isinstance(fill, str):
+            try:
+                return fill.encode()
+            except UnicodeEncodeError as err:
+                raise ValueError(f"fill is {fill!r}; expected text that UTF-8 can hold") from err
+        expected = "a str"
+    else:
+        if isinstance(fill, (bytes, bytearray, memoryview)):
+            return bytes(fill)
+        expected = "bytes"
+    raise ValueError(f"fill is {fill!r}; expected {expected}")
 
 
 def _padded_bytes(fill: Any, dtype: np.dtype[Any]) -> bytes:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from zarrow import _zarrow
-from zarrow._fill import fill_bytes
+from zarrow._fill import fill_bytes, variable_bytes
 from zarrow._zarrow import Array, Selections
 from zarrow.errors import SelectionError
 
@@ -38,6 +38,7 @@ def check_promote(promote: bool) -> bool:
 
 def options(
     selections: Any,
+    arrays: Sequence[Array],
     dtype: np.dtype[Any],
     *,
     threads: int | None,
@@ -46,8 +47,11 @@ def options(
     fill: Any,
 ) -> tuple[int | None, int | None, str, bytes | None]:
     """Check how to read, and bring it to the form that Rust takes."""
-    filled = None if fill is None else fill_bytes(fill, dtype)
-    if filled is not None:
+    filled = None
+    if fill is not None:
+        first = arrays[0]
+        is_variable = first._is_variable
+        filled = variable_bytes(fill, first) if is_variable else fill_bytes(fill, dtype)
         _check_is_filled(selections, fill)
     return (
         _check_threads(threads),
@@ -60,10 +64,12 @@ def options(
 def result_dtype(arrays: Sequence[Array], *, promote: bool) -> np.dtype[Any]:
     """Give the data type of the result: that of all arrays, or the one that holds their values."""
     types = [array.dtype for array in arrays]
-    if all(dtype == types[0] for dtype in types):
+    names = [_type_name(array) for array in arrays]
+    if all((dtype, name) == (types[0], names[0]) for dtype, name in zip(types, names, strict=True)):
         return types[0]
     try:
-        common = np.result_type(*types)
+        # NumPy makes text of numbers.
+        common = None if any(array._is_variable for array in arrays) else np.result_type(*types)
     except TypeError:
         common = None
     if common is not None and not all(_holds(common, dtype) for dtype in types):
@@ -71,9 +77,9 @@ def result_dtype(arrays: Sequence[Array], *, promote: bool) -> np.dtype[Any]:
     if promote and common is not None:
         return common
     paths: dict[str, str] = {}
-    for dtype, array in zip(types, arrays, strict=True):
-        paths.setdefault(str(dtype), array.path)
-    named = [f"{dtype} ({path!r})" for dtype, path in paths.items()]
+    for name, array in zip(names, arrays, strict=True):
+        paths.setdefault(name, array.path)
+    named = [f"{name} ({path!r})" for name, path in paths.items()]
     more = ["others"] if len(named) > _NAMED else []
     got = ", of ".join(named[:_NAMED] + more)
     separately = "read them in separate calls"
@@ -82,6 +88,13 @@ def result_dtype(arrays: Sequence[Array], *, promote: bool) -> np.dtype[Any]:
     else:
         expected = f"data types of which one holds all values of the others exactly: {separately}"
     raise SelectionError(f"arrays of {got}; expected {expected}")
+
+
+def _type_name(array: Array) -> str:
+    """Name the data type: NumPy has one name for all that differ in length."""
+    if array._item_dtype is not None:
+        return f"{array.zarr_dtype} of {array._item_dtype}"
+    return array.zarr_dtype if array._is_variable else str(array.dtype)
 
 
 def _holds(wide: np.dtype[Any], narrow: np.dtype[Any]) -> bool:

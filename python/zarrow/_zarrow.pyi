@@ -39,7 +39,8 @@ class Array:
     def dtype(self) -> np.dtype[Any]:
         """NumPy data type that holds one element, in native byte order.
 
-        It is that of the result where NumPy does not have the data type itself.
+        It is that of the result where NumPy does not have the data type itself. Text of variable
+        length has NumPy's StringDType (object in NumPy 1); bytes and lists are objects.
         """
     @property
     def zarr_dtype(self) -> str:
@@ -48,6 +49,10 @@ class Array:
     def fields(self) -> tuple[str, ...] | None:
         """The fields that are read of a structured data type, or None if all are."""
     def _with_fields(self, names: list[str]) -> Array: ...
+    @property
+    def _is_variable(self) -> bool: ...
+    @property
+    def _item_dtype(self) -> np.dtype[Any] | None: ...
     @property
     def chunks(self) -> tuple[int, ...]:
         """Shape of a read chunk, in elements: a subchunk where the array is sharded."""
@@ -89,7 +94,10 @@ class Plan:
         """Shape of each row in the result, in elements: shape (rows, kept axes)."""
     @property
     def bytes_out(self) -> int:
-        """Bytes of the values of the result, one for each bool."""
+        """Bytes of the values of the result, one for each bool.
+
+        Of values of variable length, their offsets: eight bytes each.
+        """
     @property
     def read_chunks(self) -> int:
         """Read chunks that the selections touch."""
@@ -97,6 +105,7 @@ class Plan:
     def bytes_to_decode(self) -> int:
         """Bytes of the touched read chunks, decoded.
 
+        Of values of variable length, eight bytes each.
         A read decodes fewer where a codec can stop early, and none of chunks that are missing.
         """
     @property
@@ -183,7 +192,7 @@ class ReadStats:
         """Bytes that came out of decoding."""
     @property
     def bytes_out(self) -> int:
-        """Bytes of the values in the result."""
+        """Bytes of the values in the result; of those of variable length, with their offsets."""
     @property
     def pieces(self) -> int:
         """Parts of selections that were copied, each from one read chunk."""

@@ -11,7 +11,7 @@ use super::{Description, ElementType, Ragged};
 use crate::chunk::Array;
 use crate::error::{Error, ErrorKind, Result};
 use crate::plan::Plan;
-use crate::read::execute::{Column, execute};
+use crate::read::execute::{Column, Filled, execute};
 use crate::read::{ReadOptions, ReadStats};
 use crate::selection::Selections;
 
@@ -101,18 +101,17 @@ pub(crate) fn read_columns(arrays: &[&Array], selections: &Selections, options: 
 /// Carries out plans, and wraps what they give.
 pub(crate) fn carry_out(columns: &[Column<'_>], options: &ReadOptions, mut stats: ReadStats) -> Result<Vec<Ragged>> {
     let start = Instant::now();
-    let values = execute(columns, options, &mut stats)?;
-    for column in columns {
-        stats.bytes_out += (column.plan.layout().elements() * column.element.room()) as u64;
-    }
+    let filled = execute(columns, options, &mut stats)?;
+    stats.bytes_out += filled.iter().map(|filled| filled.bytes).sum::<u64>();
     stats.read_time = start.elapsed();
-    let ragged = |(column, (values, offsets)): (&Column<'_>, _)| {
+    let ragged = |(column, filled): (&Column<'_>, Filled)| {
+        let Filled { values, offsets, .. } = filled;
         let nulls = column.plan.selections().nulls().cloned();
         let described = describe(&column.arrays, &column.element);
         let layout = column.plan.layout().clone();
         Ragged::new(layout, offsets, values, nulls, column.element.clone(), described, stats)
     };
-    Ok(columns.iter().zip(values).map(ragged).collect())
+    Ok(columns.iter().zip(filled).map(ragged).collect())
 }
 
 /// What Zarr's metadata tells of the elements of all `arrays`: where they agree.

@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 use zarrs::plugin::ExtensionName;
 
 use super::{NarrowFloat, StructType, Time};
+use crate::chunk::CELL_LEN;
 use crate::error::{Error, ErrorKind, Result};
 
 type Half = <Float16Type as ArrowPrimitiveType>::Native;
@@ -59,6 +60,12 @@ pub enum ElementType {
     Struct(Arc<StructType>),
     /// A value or none.
     Optional(Arc<ElementType>),
+    /// Text of variable length.
+    Utf8,
+    /// Bytes of variable length.
+    Binary,
+    /// A list of elements of fixed width in the place of each element: numcodecs' `vlen-array`.
+    List(Arc<ElementType>),
 }
 
 impl ElementType {
@@ -101,7 +108,7 @@ impl ElementType {
         }
         Self::named().find(|element| element.zarr_name() == name).ok_or_else(|| {
             Error::new(ErrorKind::Unsupported, format!("data type '{declared}'"))
-                .expected("a type of fixed width: bools, numbers, times, bytes, strings, structs")
+                .expected("bools, numbers, times, bytes, strings, or structs of these")
         })
     }
 
@@ -115,6 +122,8 @@ impl ElementType {
             Self::Utf32(len) => return format!("U{len}"),
             Self::Struct(fields) => return fields.numpy_name(),
             Self::Optional(inner) => return inner.numpy_name(),
+            Self::Utf8 => "StringDType",
+            Self::Binary | Self::List(_) => "object",
             Self::Int2 | Self::Int4 => "int8",
             Self::UInt2 | Self::UInt4 => "uint8",
             Self::Narrow(_) => "float32",
@@ -123,6 +132,15 @@ impl ElementType {
             _ => return self.zarr_name().into_owned(),
         };
         name.to_owned()
+    }
+
+    /// The type for people: `NumPy`'s name, or Zarr's where `NumPy` has one for all that differ in length.
+    pub(crate) fn told_name(&self) -> String {
+        match self {
+            Self::List(item) => format!("{} of {}", self.zarr_name(), item.numpy_name()),
+            Self::Utf8 | Self::Binary => self.zarr_name().into_owned(),
+            _ => self.numpy_name(),
+        }
     }
 
     /// Zarr v3's name of the type, without its configuration.
@@ -156,6 +174,9 @@ impl ElementType {
             Self::Utf32(_) => "fixed_length_utf32",
             Self::Struct(_) => "struct",
             Self::Optional(_) => "zarrs.optional",
+            Self::Utf8 => "string",
+            Self::Binary => "bytes",
+            Self::List(_) => "vlen-array",
         })
     }
 
@@ -175,7 +196,8 @@ impl ElementType {
         }
     }
 
-    /// Bytes of one element as it is stored.
+    /// Bytes of one element as it is stored. One of variable length has 16 for its place and length, until all of them are
+    /// read.
     #[must_use]
     pub fn width(&self) -> usize {
         match self {
@@ -190,6 +212,7 @@ impl ElementType {
             Self::Utf32(len) => 4 * len,
             Self::Struct(fields) => fields.width(),
             Self::Optional(inner) => inner.width() + 1,
+            Self::Utf8 | Self::Binary | Self::List(_) => CELL_LEN,
         }
     }
 
@@ -210,11 +233,38 @@ impl ElementType {
         }
     }
 
+    /// Whether elements differ in length.
+    #[must_use]
+    pub fn is_variable(&self) -> bool {
+        matches!(self, Self::Utf8 | Self::Binary | Self::List(_))
+    }
+
+    /// The length in bytes of each element is a multiple of this.
+    pub(crate) fn unit(&self) -> usize {
+        match self {
+            Self::List(item) => item.size(),
+            Self::Utf8 | Self::Binary => 1,
+            _ => self.size(),
+        }
+    }
+
+    /// Bytes of one element in the result that are known before it is read: of one of variable length, its offset.
+    pub(crate) fn planned_size(&self) -> usize {
+        if self.is_variable() { size_of::<i64>() } else { self.room() }
+    }
+
     /// Bytes of one number whose byte order the codec `bytes` tells: half an element for complex types.
     pub(crate) fn number_size(&self) -> usize {
         match self {
             Self::Complex64 | Self::Complex128 | Self::ComplexFloat16 | Self::ComplexNarrow(_) => self.size() / 2,
-            Self::RawBytes(_) | Self::NullTerminated(_) | Self::Utf32(_) | Self::Struct(_) | Self::Optional(_) => 1,
+            Self::RawBytes(_)
+            | Self::NullTerminated(_)
+            | Self::Utf32(_)
+            | Self::Struct(_)
+            | Self::Optional(_)
+            | Self::Utf8
+            | Self::Binary
+            | Self::List(_) => 1,
             _ => self.size(),
         }
     }
@@ -287,12 +337,13 @@ impl ElementType {
             Self::Complex64 | Self::ComplexNarrow(_) => DataType::FixedSizeList(part(DataType::Float32), 2),
             Self::Complex128 => DataType::FixedSizeList(part(DataType::Float64), 2),
             Self::Time(time) => time.arrow_type(),
-            Self::RawBytes(0) | Self::NullTerminated(_) => DataType::LargeBinary,
+            Self::Binary | Self::RawBytes(0) | Self::NullTerminated(_) => DataType::LargeBinary,
             // Longer ones are refused when the array is opened.
             Self::RawBytes(len) => DataType::FixedSizeBinary(i32::try_from(*len).unwrap_or(i32::MAX)),
-            Self::Utf32(_) => DataType::LargeUtf8,
+            Self::Utf8 | Self::Utf32(_) => DataType::LargeUtf8,
             Self::Struct(fields) => DataType::Struct(fields.arrow_fields()),
             Self::Optional(inner) => inner.arrow_type(),
+            Self::List(item) => DataType::LargeList(part(item.arrow_type())),
         }
     }
 
@@ -303,6 +354,7 @@ impl ElementType {
             Self::ComplexFloat16 | Self::Complex64 | Self::Complex128 | Self::ComplexNarrow(_) => 1,
             Self::Struct(fields) => fields.depth(),
             Self::Optional(inner) => inner.depth(),
+            Self::List(item) => 1 + item.depth(),
             _ => 0,
         }
     }
@@ -336,6 +388,9 @@ impl ElementType {
             Self::RawBytes(0) | Self::NullTerminated(_) | Self::Utf32(_) | Self::Struct(_) | Self::Optional(_) => {
                 return Err(invalid());
             }
+            Self::Utf8 | Self::Binary | Self::List(_) => {
+                return Err(Error::new(ErrorKind::Internal, "elements of variable length without offsets"));
+            }
         })
     }
 }
@@ -359,8 +414,8 @@ fn pack_bits(bytes: &[u8]) -> Buffer {
     packed.into()
 }
 
-fn part(float: DataType) -> FieldRef {
-    Arc::new(Field::new("item", float, false))
+pub(super) fn part(item: DataType) -> FieldRef {
+    Arc::new(Field::new("item", item, false))
 }
 
 pub(super) fn primitive<T: ArrowPrimitiveType>(bytes: Buffer, len: usize, nulls: Option<NullBuffer>) -> ArrayRef {

@@ -8,6 +8,7 @@ mod promote;
 mod ragged;
 mod structure;
 mod time;
+mod variable;
 
 pub use self::batch::read_batch;
 pub(crate) use self::batch::{carry_out, read_columns};

@@ -59,7 +59,7 @@ pub(crate) fn common_type(elements: impl IntoIterator<Item = ElementType>) -> Re
     }
     let holds = |wide: &ElementType| elements.iter().all(|element| pair(element, wide).as_ref() == Some(wide));
     ORDER.into_iter().find(holds).ok_or_else(|| {
-        let names: Vec<_> = elements.iter().map(ElementType::numpy_name).collect();
+        let names: Vec<_> = elements.iter().map(ElementType::told_name).collect();
         Error::new(ErrorKind::Selection, format!("arrays of {}", names.join(", ")))
             .expected("data types of which one holds all values of the others exactly")
             .remedy("Read them in separate calls, and cast the results.")

@@ -91,7 +91,8 @@ pub(super) fn interpret(path: &str, mut document: Value, format: ZarrFormat) -> 
         ZarrFormat::V2 => parse_v2(document).map(|(metadata, logical)| (ArrayMetadata::V2(metadata), logical))?,
         ZarrFormat::V3 => parse_v3(document).map(|(metadata, logical)| (ArrayMetadata::V3(metadata), logical))?,
     };
-    let array = create(path, metadata)?;
+    let is_variable = logical.as_ref().is_some_and(|logical| logical.element.is_variable());
+    let array = create(path, metadata, is_variable)?;
     let stored = if let Some(Logical { element, swap, fill_value }) = logical {
         Stored { element, swap, fill_value }
     } else {
@@ -261,7 +262,7 @@ fn parse_v3(mut value: Value) -> Result<(ArrayMetadataV3, Option<Logical>)> {
     Ok((metadata, logical))
 }
 
-fn create(path: &str, metadata: ArrayMetadata) -> Result<Array<()>> {
+fn create(path: &str, metadata: ArrayMetadata, is_variable: bool) -> Result<Array<()>> {
     let shape = match &metadata {
         ArrayMetadata::V2(metadata) => &metadata.shape,
         ArrayMetadata::V3(metadata) => &metadata.shape,
@@ -281,7 +282,9 @@ fn create(path: &str, metadata: ArrayMetadata) -> Result<Array<()>> {
         ArrayMetadata::V2(v2) => DataType::from_metadata(&v2.dtype),
         ArrayMetadata::V3(v3) => DataType::from_metadata(&v3.data_type),
     };
-    if let Ok(data_type) = data_type {
+    if let Ok(data_type) = data_type
+        && !is_variable
+    {
         // Before anything that depends on it, such as the fill value: its own error is the clearest.
         if !data_type.is_optional() {
             ElementType::from_zarrs(&data_type, &declared_data_type(&metadata))?;

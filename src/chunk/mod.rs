@@ -3,6 +3,7 @@
 //! With `store`, the only place that names the types of `zarrs`.
 
 mod cast;
+mod cells;
 mod decode;
 mod foreign;
 mod logical;
@@ -18,8 +19,9 @@ use zarrs::storage::{ReadableStorage, StoreKey};
 
 pub(crate) use self::cast::Cast;
 use self::cast::Chosen;
+pub(crate) use self::cells::{CELL_LEN, Cell, cells};
 use self::decode::Stored;
-pub(crate) use self::decode::{Decoder, DirectScratch, Extent, Granularity};
+pub(crate) use self::decode::{Decoder, DirectScratch, Elements, Extent, Granularity};
 pub use self::foreign::{ForeignCodecs, ForeignDecoder, ForeignError};
 use self::logical::Told;
 pub(crate) use self::shard::{Entry, ShardIndex, Sharding};

@@ -33,6 +33,15 @@ pub(crate) fn reserve_chunk(len: usize) -> Result<Vec<u8>> {
     reserve(len, CHUNK, REMEDY)
 }
 
+/// Makes room for `more` bytes of a chunk, at least doubling what there is, so that appending stays cheap.
+///
+/// # Errors
+/// As [`reserve_chunk`].
+pub(crate) fn grow_chunk(bytes: &mut Vec<u8>, more: usize) -> Result<()> {
+    let len = bytes.len().saturating_add(more);
+    bytes.try_reserve(more).map_err(|source| no_memory(len, CHUNK, REMEDY, source))
+}
+
 const CHUNK: &str = "bytes of a chunk";
 const REMEDY: &str = "Read with fewer threads, or on a machine with more memory.";
 

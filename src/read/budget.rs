@@ -1,17 +1,25 @@
 //! How much memory the workers of one read may hold beside the result.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Condvar, Mutex, PoisonError};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 use crate::error::{Error, ErrorKind, Result};
 
 /// The memory that the workers of one read share, in bytes.
 pub(super) struct Budget {
     limit: Option<usize>,
-    reserved: Mutex<usize>,
+    reserved: Mutex<Reserved>,
     released: Condvar,
     held: AtomicUsize,
     most: AtomicUsize,
+}
+
+#[derive(Debug, Default, Clone, Copy)]
+struct Reserved {
+    /// Bytes of all reservations, and of what is kept.
+    all: usize,
+    /// Bytes that stay until the read is over.
+    kept: usize,
 }
 
 /// What one worker may hold. Given back when it is dropped.
@@ -25,7 +33,7 @@ impl Budget {
     pub(super) fn new(limit: Option<usize>) -> Self {
         Self {
             limit,
-            reserved: Mutex::new(0),
+            reserved: Mutex::default(),
             released: Condvar::new(),
             held: AtomicUsize::new(0),
             most: AtomicUsize::new(0),
@@ -39,6 +47,35 @@ impl Budget {
     /// Nothing yet.
     pub(super) fn reservation(&self) -> Reservation<'_> {
         Reservation { budget: self, bytes: 0, held: 0 }
+    }
+
+    /// Takes `bytes` of the limit until the read is over.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Allocation`] if the limit does not have them.
+    pub(super) fn keep(&self, bytes: usize, what: &str) -> Result<()> {
+        if let Some(limit) = self.limit {
+            let mut reserved = self.lock();
+            if bytes > limit - reserved.all {
+                return Err(Error::new(ErrorKind::Allocation, format!("{what} take {bytes} bytes of memory"))
+                    .expected(format!("at most {}, what is left of the memory limit of {limit}", limit - reserved.all))
+                    .remedy("Raise the memory limit, or read fewer selections at a time."));
+            }
+            reserved.all += bytes;
+            reserved.kept += bytes;
+        }
+        self.note(bytes);
+        Ok(())
+    }
+
+    /// Takes note of `bytes` more that are held.
+    fn note(&self, bytes: usize) {
+        let total = self.held.fetch_add(bytes, Ordering::Relaxed) + bytes;
+        self.most.fetch_max(total, Ordering::Relaxed);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Reserved> {
+        self.reserved.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The most bytes that all workers held at once.
@@ -57,41 +94,76 @@ impl Reservation<'_> {
     /// Otherwise, what is held is given up, before any waiting for other workers: `release` has to free it.
     ///
     /// # Errors
-    /// [`ErrorKind::Allocation`] if `bytes` is more than the limit.
+    /// [`ErrorKind::Allocation`] if `bytes` is more than the limit, or than is left of it.
     pub(super) fn require(&mut self, bytes: usize, keeping: usize, what: &str, release: impl FnOnce()) -> Result<()> {
         let Some(limit) = self.budget.limit else { return Ok(()) };
         if keeping <= self.bytes {
             return Ok(());
         }
-        if bytes > limit {
-            return Err(Error::new(
-                ErrorKind::Allocation,
-                format!("reading {what} takes {bytes} bytes of memory beside the result"),
-            )
-            .expected(format!("at most {limit}, the memory limit"))
-            .remedy("Raise the memory limit."));
+        let left = limit - self.budget.lock().kept;
+        if bytes > left || self.require_most(bytes, keeping, release).is_some_and(|granted| granted < bytes) {
+            return Err(self.too_little(what, &bytes.to_string()));
+        }
+        Ok(())
+    }
+
+    /// As [`require`](Self::require), for `bytes` or for all that is left beside what is kept, if that is less. Gives how
+    /// many may be held; `None` if there is no limit.
+    pub(super) fn require_most(&mut self, bytes: usize, keeping: usize, release: impl FnOnce()) -> Option<usize> {
+        let limit = self.budget.limit?;
+        if keeping <= self.bytes {
+            return Some(self.bytes);
         }
         release();
         if bytes <= self.bytes {
             self.hold(0);
-            return Ok(());
+            return Some(self.bytes);
         }
         self.release();
-        let mut reserved = self.budget.reserved.lock().unwrap_or_else(PoisonError::into_inner);
-        while limit - *reserved < bytes {
+        let mut reserved = self.budget.lock();
+        loop {
+            let granted = bytes.min(limit - reserved.kept);
+            if limit - reserved.all >= granted {
+                reserved.all += granted;
+                self.bytes = granted;
+                return Some(granted);
+            }
             reserved = self.budget.released.wait(reserved).unwrap_or_else(PoisonError::into_inner);
         }
-        *reserved += bytes;
-        self.bytes = bytes;
-        Ok(())
+    }
+
+    /// The error of reading `what`, which takes so many bytes, in words, where they cannot be had.
+    pub(super) fn too_little(&self, what: &str, bytes: &str) -> Error {
+        let kept = self.budget.lock().kept;
+        let limit = self.budget.limit.unwrap_or(usize::MAX);
+        let got = format!("reading {what} takes {bytes} bytes of memory beside the result");
+        let error = Error::new(ErrorKind::Allocation, got);
+        if kept == 0 {
+            return error.expected(format!("at most {limit}, the memory limit")).remedy("Raise the memory limit.");
+        }
+        error
+            .expected(format!(
+                "at most {}, what is left of the memory limit of {limit}: {kept} hold values of variable length",
+                limit - kept
+            ))
+            .remedy("Raise the memory limit, or read fewer selections at a time.")
+    }
+
+    /// Makes `bytes` of the reservation stay until the read is over.
+    pub(super) fn keep(&mut self, bytes: usize) {
+        self.budget.note(bytes);
+        if self.budget.limit.is_some() {
+            let bytes = bytes.min(self.bytes);
+            self.bytes -= bytes;
+            self.budget.lock().kept += bytes;
+        }
     }
 
     /// Takes note of how much is held now.
     pub(super) fn hold(&mut self, bytes: usize) {
         if bytes > self.held {
             let more = bytes - self.held;
-            let total = self.budget.held.fetch_add(more, Ordering::Relaxed) + more;
-            self.budget.most.fetch_max(total, Ordering::Relaxed);
+            self.budget.note(more);
         } else if bytes < self.held {
             self.budget.held.fetch_sub(self.held - bytes, Ordering::Relaxed);
         }
@@ -101,7 +173,7 @@ impl Reservation<'_> {
     fn release(&mut self) {
         self.hold(0);
         if self.bytes > 0 {
-            *self.budget.reserved.lock().unwrap_or_else(PoisonError::into_inner) -= self.bytes;
+            self.budget.lock().all -= self.bytes;
             self.bytes = 0;
             self.budget.released.notify_all();
         }
@@ -138,7 +210,7 @@ mod tests {
             }
         });
         assert!((1..=100).contains(&budget.most()));
-        assert_eq!(*budget.reserved.lock().unwrap(), 0);
+        assert_eq!(budget.lock().all, 0);
         let mut reservation = budget.reservation();
         assert_eq!(reservation.require(101, 101, "", || ()).unwrap_err().kind(), ErrorKind::Allocation);
     }

@@ -14,9 +14,10 @@ use super::scatter::{Claim, PieceScratch, Scatter};
 use super::stats::Counters;
 use super::stretch::Stretch;
 use super::validity::Validity;
+use super::variable::VariableRead;
 use super::worker::{Worker, WorkerScratch, shared_len};
 use crate::arrow::ElementType;
-use crate::chunk::{Array, Cast, DirectScratch, Extent, Granularity};
+use crate::chunk::{Array, CELL_LEN, Cast, DirectScratch, Extent, Granularity};
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::{Scratch, room};
 
@@ -34,6 +35,8 @@ pub(super) struct ColumnRead<'a> {
     /// What makes elements of the result of those that are decoded, where they differ.
     cast: Option<Cast<'a>>,
     fill_value: Cow<'a, [u8]>,
+    /// Where elements are of variable length.
+    variable: Option<VariableRead<'a>>,
     fetch: Fetch<'a>,
     /// How many workers share the read.
     workers: usize,
@@ -83,12 +86,16 @@ impl<'a> ColumnRead<'a> {
         missing_chunks: MissingChunks,
         validity: &'a Validity,
         workers: usize,
+        variable: Option<VariableRead<'a>>,
     ) -> Self {
         let fetch = Fetch::new(array, scatter.part());
         let cast = array.cast_to(element);
-        let fill_value = fill_value(array, element);
+        let fill_value = match &variable {
+            Some(variable) => Cow::Owned(variable.fill_value().to_vec()),
+            None => fill_value(array, element),
+        };
         let missing = AtomicUsize::new(0);
-        Self { array, scatter, missing_chunks, validity, cast, fill_value, fetch, workers, missing }
+        Self { array, scatter, missing_chunks, validity, cast, fill_value, variable, fetch, workers, missing }
     }
 
     /// The next read chunk that nobody has claimed yet.
@@ -130,6 +137,12 @@ impl<'a> ColumnRead<'a> {
         }
         let located = self.fetch.locate(id, key, &mut worker.scratch.index, worker.counters)?;
         let Some(place) = located else { return Ok(Some(claim)) };
+        if let Some(variable) = &self.variable {
+            if self.array.sharding().is_some() {
+                self.fetch.read_ahead(chunk);
+            }
+            return variable.chunk(claim, (&self.fetch, &place, key), &self.scatter, worker);
+        }
         let demand = self.demand(&claim, &place, &mut worker.scratch.pieces)?;
         let first = Member { claim, place, demand };
         let gathered = self.gather(&first, worker)?.filter(|gathered| !gathered.is_empty());
@@ -301,7 +314,12 @@ impl<'a> ColumnRead<'a> {
         let fill_value = &self.fill_value;
         match self.missing_chunks {
             MissingChunks::Fill => self.scatter.fill(claim, fill_value, pieces, None),
-            MissingChunks::Null => self.scatter.fill(claim, fill_value, pieces, Some(self.validity)),
+            MissingChunks::Null => {
+                // Nothing of variable length lies behind a null.
+                let empty = [0; CELL_LEN];
+                let value = if self.variable.is_some() { &empty[..] } else { fill_value };
+                self.scatter.fill(claim, value, pieces, Some(self.validity))
+            }
             MissingChunks::Error => Err(Error::new(ErrorKind::NotFound, "the store does not hold a chunk")
                 .at_key(key.as_str())
                 .at_array(self.array.location())

@@ -1,6 +1,5 @@
 //! The workers: each claims read chunks, one after the other, and fetches, decodes and scatters them.
 
-use std::borrow::Cow;
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -10,18 +9,16 @@ use arrow_buffer::OffsetBuffer;
 use rayon::ThreadPool;
 
 use super::budget::Budget;
-use super::column::{ColumnRead, fill_value};
-use super::padding::pad;
-use super::scatter::{finish, scatters};
+use super::column::ColumnRead;
+use super::scatter::finish;
 use super::stats::Counters;
-use super::validity::Validity;
+use super::target::Target;
 use super::worker::{Worker, WorkerScratch};
 use super::{ReadOptions, ReadStats, pool};
-use crate::arrow::{ElementType, Rows, build, room};
+use crate::arrow::ElementType;
 use crate::chunk::Array;
 use crate::error::{Error, ErrorKind, Result};
 use crate::plan::Plan;
-use crate::plan::tiling::Tiling;
 
 /// Buffers of no more bytes than this are kept for the thread's next read.
 const KEPT_SCRATCH: usize = 4 << 20;
@@ -40,53 +37,36 @@ pub(crate) struct Column<'a> {
 }
 
 /// A column that was read.
-pub(crate) type Filled = (ArrayRef, Vec<OffsetBuffer<i64>>);
+pub(crate) struct Filled {
+    pub(crate) values: ArrayRef,
+    /// The offsets of the lists, for each kept axis, outermost first.
+    pub(crate) offsets: Vec<OffsetBuffer<i64>>,
+    /// Bytes of the values as they were read; of those of variable length, with their offsets.
+    pub(crate) bytes: u64,
+}
 
-/// Carries out the plans, all on one pool, and returns the values of each and the offsets of their lists, for each kept
-/// axis, outermost first. Counters are added to `stats`.
+/// Carries out the plans, all on one pool. Counters are added to `stats`.
 pub(crate) fn execute(columns: &[Column<'_>], options: &ReadOptions, stats: &mut ReadStats) -> Result<Vec<Filled>> {
     let pool = pool::pool(options.threads())?;
-    let mut outputs = Vec::with_capacity(columns.len());
-    let mut validities = Vec::with_capacity(columns.len());
+    let budget = Budget::new(options.memory_limit());
+    let mut targets = Vec::with_capacity(columns.len());
     let mut all_offsets: Vec<Vec<OffsetBuffer<i64>>> = Vec::with_capacity(columns.len());
     for column in columns {
         let offsets = offsets(column, &all_offsets, &pool)?;
         all_offsets.push(offsets);
-        let item = column.element.size();
-        let fill = options.fill.as_deref().map(|fill| column.element.fill_bytes(fill)).transpose()?;
-        let (mut output, start) = room(&column.element, column.plan.layout().elements())?;
-        let validity = Validity::new(column.plan.layout().elements());
-        if !column.plan.selections().padded().is_empty() || column.plan.selections().nulls().is_some() {
-            let values = |source: usize| match &fill {
-                Some(fill) => Cow::Borrowed(&**fill),
-                None => fill_value(column.arrays[source], &column.element),
-            };
-            let output = &mut output.as_mut_slice()[start..];
-            pool.install(|| pad(column.plan, output, item, &validity, options.cancel(), values))?;
-        }
-        outputs.push((output, start));
-        validities.push(validity);
+        targets.push(Target::new(column, options, &budget, &pool)?);
     }
     let chunks: usize = columns.iter().map(|column| column.plan.read_chunks()).sum();
     let workers = if chunks <= 1 { 1 } else { pool.current_num_threads() };
     let mut reads = Vec::new();
     let mut last_of_column = Vec::with_capacity(columns.len());
-    for ((column, (output, start)), validity) in columns.iter().zip(&mut outputs).zip(&validities) {
-        let strides: Vec<_> = column.arrays.iter().map(|array| array.decoder().strides()).collect();
-        // Rows that were padded hold more than zeros by now.
-        let zeroed = output.is_zeroed() && column.plan.selections().padded().is_empty();
-        let tiling = Tiling::check(column.plan)?;
-        let target = &mut output.as_mut_slice()[*start..];
-        let scatters = scatters(tiling, target, zeroed, column.element.size(), &strides)?;
-        for (&array, scatter) in column.arrays.iter().zip(scatters) {
-            reads.push(ColumnRead::new(array, &column.element, scatter, options.missing_chunks, validity, workers));
-        }
+    for target in &mut targets {
+        reads.extend(target.reads(options.missing_chunks, workers)?);
         last_of_column.push(reads.len());
     }
 
     let counters = Counters::default();
     let failure = Failure::default();
-    let budget = Budget::new(options.memory_limit());
     let go_on = || {
         if !failure.is_set()
             && let Err(cancelled) = options.cancel().check()
@@ -137,14 +117,11 @@ pub(crate) fn execute(columns: &[Column<'_>], options: &ReadOptions, stats: &mut
     stats.chunks_missing += finish_all(reads, &last_of_column)?;
     counters.add_to(stats);
     stats.bytes_held += budget.most() as u64;
-    let mut filled = Vec::with_capacity(outputs.len());
-    for (((column, (values, _)), validity), offsets) in columns.iter().zip(outputs).zip(validities).zip(all_offsets) {
-        let layout = column.plan.layout();
-        let build = || build(&column.element, values, layout.elements(), validity, Rows::new(layout.row_starts()));
-        let values = if column.element.is_as_scattered() { build() } else { pool.install(build) }?;
-        filled.push((values, offsets));
-    }
-    Ok(filled)
+    let fill = |(target, offsets): (Target<'_>, _)| {
+        let (values, bytes) = target.finish(options, &pool)?;
+        Ok(Filled { values, offsets, bytes })
+    };
+    targets.into_iter().zip(all_offsets).map(fill).collect()
 }
 
 /// The offsets of a column's lists, shared with an earlier column where they are equal.

@@ -1,6 +1,7 @@
 //! Carries out plans: fetch, decode, scatter, on many threads.
 //!
-//! * [`execute`]: outputs and workers.
+//! * [`execute`]: the workers.
+//! * [`target`]: outputs, and what becomes of them.
 //! * [`worker`]: what one worker has.
 //! * [`column`]: what is done with one read chunk.
 //! * [`demand`]: what is needed of a read chunk.
@@ -10,9 +11,10 @@
 //! * [`shards`]: shards that are open, their indices read once.
 //! * [`stretch`]: neighbouring subchunks, fetched together.
 //! * [`run`]: the geometry of copies.
+//! * [`hops`]: that of copies from many single places.
 //! * [`padding`]: elements beyond the array.
 //! * [`validity`]: elements that are null.
-//! * [`hops`]: that of copies from many single places.
+//! * [`variable`]: values of variable length, in a second pass.
 //! * [`scatter`]: disjoint writes into one output, in unsafe code.
 //! * [`copies`]: the copies themselves, in unsafe code.
 //! * [`pool`]: the threads.
@@ -35,7 +37,9 @@ mod scatter;
 mod shards;
 mod stats;
 mod stretch;
+mod target;
 mod validity;
+mod variable;
 mod worker;
 
 use std::sync::Arc;
@@ -91,8 +95,9 @@ impl ReadOptions {
     /// The most bytes of encoded and decoded chunks that may be held at once beside the result and the plan: of chunks
     /// that are stored as they are, those that are read, and of elements that are cast to another type, both. Where it
     /// does not suffice for a chunk per thread, threads wait for each other; where not for a single one, the read is an
-    /// error that says how much it takes. `None`, the default, sets no limit: each thread holds one encoded and one
-    /// decoded read chunk, or, of a shard, up to 4 MiB of encoded neighbours and one decoded subchunk.
+    /// error that says how much it takes. Decoded values of variable length are held until the lengths of all are known,
+    /// and count as well, as do 16 bytes for each of them. `None`, the default, sets no limit: each thread holds one
+    /// encoded and one decoded read chunk, or, of a shard, up to 4 MiB of encoded neighbours and one decoded subchunk.
     #[must_use]
     pub fn with_memory_limit(mut self, bytes: Option<usize>) -> Self {
         self.memory_limit = bytes;
@@ -112,9 +117,9 @@ impl ReadOptions {
         self
     }
 
-    /// The bytes of one element as decoded, in native byte order, for elements beyond an array (see
-    /// [`OutOfBounds::Fill`](crate::OutOfBounds::Fill)). Types that are wider in the result than as decoded take the
-    /// bytes of the result too. `None`, the default, takes the array's fill value.
+    /// The bytes of one element as decoded, in native byte order (of any length, where elements differ in it), for
+    /// elements beyond an array (see [`OutOfBounds::Fill`](crate::OutOfBounds::Fill)). Types that are wider in the result
+    /// than as decoded take the bytes of the result too. `None`, the default, takes the array's fill value.
     #[must_use]
     pub fn with_fill(mut self, fill: Option<&[u8]>) -> Self {
         self.fill = fill.map(Into::into);

@@ -21,7 +21,8 @@ pub struct ReadStats {
     pub bytes_fetched: u64,
     /// Bytes that came out of decoding.
     pub bytes_decoded: u64,
-    /// Bytes of the values in the result, before strings are cut to their lengths, and one byte for each bool.
+    /// Bytes of the values in the result, before strings of fixed length are cut to theirs, and one byte for each bool; of
+    /// values of variable length, with 8 bytes each for their offsets.
     pub bytes_out: u64,
     /// Parts of selections that were copied, each from one read chunk.
     pub pieces: usize,

@@ -36,7 +36,7 @@ impl WorkerScratch {
     }
 
     /// Bytes of the large buffers once there is room for `need` in them.
-    fn len_with(&self, need: &Need) -> usize {
+    pub(super) fn len_with(&self, need: &Need) -> usize {
         [
             self.encoded.len().max(need.encoded),
             self.index.len().max(need.index),

@@ -1,4 +1,4 @@
-"""Codecs that zarrow does not have: zarr-python decodes the chunk, once, and zarrow does the rest."""
+"""Codecs that zarrow does not have: zarr-python decodes a chunk, once, and zarrow does the rest."""
 
 from __future__ import annotations
 
@@ -87,9 +87,10 @@ def test_numcodecs_of_version_3(tmp_path: Path, name: str, sharded: bool | str) 
         },
     }  # fmt: skip
     codecs = {False: inner, True: [shard], "outside": [shard, codec]}[sharded]
+    chunk_shape = [14, 10] if sharded else CHUNKS
     document = {
         "zarr_format": 3, "node_type": "array", "shape": SHAPE, "data_type": "int32",
-        "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [14, 10] if sharded else CHUNKS}},
+        "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": chunk_shape}},
         "chunk_key_encoding": {"name": "default"}, "fill_value": -3,
         "codecs": codecs, "attributes": {},
     }  # fmt: skip
@@ -206,5 +207,3 @@ def test_from_many_threads(tmp_path: Path) -> None:
     rows = zarrow.read_ragged(array, [np.s_[:, :]] * 3, threads=8)
     for row in rows:
         assert np.array_equal(np.array(row.as_py()), values)
-
-

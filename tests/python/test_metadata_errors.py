@@ -230,7 +230,6 @@ def test_v2_without_separator(make: Maker) -> None:
 # ---- not there yet ---------------------------------------------------------------------------
 
 DTYPES_V3: dict[str, tuple[Any, Any]] = {
-    "string": ("string", ""),
     "bytes": ("bytes", ""),
     "datetime64": (
         {"name": "numpy.datetime64", "configuration": {"unit": "generic", "scale_factor": 1}},
@@ -267,15 +266,13 @@ def test_data_types_not_there_yet(make: Maker, name: str) -> None:
         ("<M8", 0),
         ("<m8[Y]", 0),
         ("<U99999999", ""),
-        ("|O", None),
         ([["a", "<i4"], ["b", "|O"]], None),
     ],
     ids=str,
 )
 def test_data_types_not_there_yet_v2(make: Maker, dtype: Any, fill: Any) -> None:
     written = make(dtype="int32", shape=(12,), chunks=(4,), zarr_format=2)
-    filters = [{"id": "vlen-utf8"}] if dtype == "|O" else None
-    edit_json(written.path / ".zarray", dtype=dtype, fill_value=fill, filters=filters)
+    edit_json(written.path / ".zarray", dtype=dtype, fill_value=fill)
     with fails(*UNSUPPORTED):
         zarrow.read_ragged(written.path, [...])
 

@@ -407,9 +407,11 @@ def test_stats_survive_a_pickle_and_plans_take_other_options(make: Maker) -> Non
     written = make(dtype="int32", shape=(40, 9), chunks=(7, 4))
     plan = zarrow.plan(written.path, [np.s_[3:30, 2:8]] * 3)
     rows, stats = plan.read(return_stats=True, threads=1, memory_limit=1 << 20)
-    assert rows.equals(plan.read(threads=3)) and rows.equals(plan.read())
+    assert rows.equals(plan.read(threads=3))
+    assert rows.equals(plan.read())
     again = pickle.loads(pickle.dumps(stats))
-    assert again.as_dict() == stats.as_dict() and repr(again) == repr(stats)
+    assert again.as_dict() == stats.as_dict()
+    assert repr(again) == repr(stats)
     with fails(zarrow.AllocationError, words=("memory limit",)):
         plan.read(memory_limit=1)
     with fails(zarrow.UnsupportedError, words=("threads",)):

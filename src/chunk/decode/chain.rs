@@ -75,7 +75,9 @@ impl Chain {
         if self.decoded_len >= HUGE {
             reserve_chunk(self.decoded_len)?;
         }
-        let bytes = self.bytes_to_bytes(encoded)?;
+        let bound = |codecs| bounded::after(self.decoded_len, codecs);
+        let bytes = bytes_to_bytes(&self.codecs, encoded, bound, &self.options)?
+            .ok_or_else(|| corrupt().expected(format!("{} bytes, decoded many more", self.decoded_len)))?;
         let Some((stage, outer)) = self.stages.split_last() else { return Err(corrupt()) };
         let mut array = if let Some(shards) = &self.shards {
             ArrayBytes::new_flen(shards.decode(&bytes)?)
@@ -102,32 +104,39 @@ impl Chain {
         }
         Ok(decoded)
     }
+}
 
-    fn bytes_to_bytes<'a>(&self, encoded: &'a [u8]) -> Result<Cow<'a, [u8]>> {
-        let codecs = self.codecs.bytes_to_bytes_codecs();
-        let mut bytes = Cow::Borrowed(encoded);
-        for (at, codec) in codecs.iter().enumerate().rev() {
-            let bound = bounded::after(self.decoded_len, at);
-            let kind = codec.as_any();
-            let decoded = if kind.is::<ZstdCodec>() {
-                bounded::zstd(&bytes, bound)
-            } else if kind.is::<GzipCodec>() {
-                bounded::gzip(&bytes, bound)
-            } else if kind.is::<ZlibCodec>() {
-                bounded::zlib(&bytes, bound)
-            } else if kind.is::<Bz2Codec>() {
-                bounded::bz2(&bytes, bound)
-            } else if kind.is::<BloscCodec>() {
-                bounded::blosc(&bytes, bound)
-            } else {
-                let representation = BytesRepresentation::BoundedSize(bound as u64);
-                bytes = guard(|| codec.decode(bytes, &representation, &self.options))?;
-                continue;
-            };
-            bytes = Cow::Owned(decoded?);
-        }
-        Ok(bytes)
+/// Undoes the bytes to bytes codecs. With so many of them left, what was decoded may have `bound` bytes; `None` if it has
+/// more.
+pub(super) fn bytes_to_bytes<'a>(
+    codecs: &CodecChain,
+    encoded: &'a [u8],
+    bound: impl Fn(usize) -> usize,
+    options: &CodecOptions,
+) -> Result<Option<Cow<'a, [u8]>>> {
+    let mut bytes = Cow::Borrowed(encoded);
+    for (at, codec) in codecs.bytes_to_bytes_codecs().iter().enumerate().rev() {
+        let bound = bound(at);
+        let kind = codec.as_any();
+        let decoded = if kind.is::<ZstdCodec>() {
+            bounded::zstd(&bytes, bound)
+        } else if kind.is::<GzipCodec>() {
+            bounded::gzip(&bytes, bound)
+        } else if kind.is::<ZlibCodec>() {
+            bounded::zlib(&bytes, bound)
+        } else if kind.is::<Bz2Codec>() {
+            bounded::bz2(&bytes, bound)
+        } else if kind.is::<BloscCodec>() {
+            bounded::blosc(&bytes, bound)
+        } else {
+            let representation = BytesRepresentation::BoundedSize(bound as u64);
+            bytes = guard(|| codec.decode(bytes, &representation, options))?;
+            continue;
+        };
+        let Some(decoded) = decoded? else { return Ok(None) };
+        bytes = Cow::Owned(decoded);
     }
+    Ok(Some(bytes))
 }
 
 /// Puts behind each value whether it is one.
@@ -145,6 +154,8 @@ fn interleave(values: &[u8], mask: &[u8]) -> Result<Vec<u8>> {
 }
 
 /// Runs a codec of zarrs. One that panics on corrupt bytes must not take the caller down.
-fn guard<T, E: std::error::Error + Send + Sync + 'static>(decode: impl FnOnce() -> Result<T, E>) -> Result<T> {
+pub(super) fn guard<T, E: std::error::Error + Send + Sync + 'static>(
+    decode: impl FnOnce() -> Result<T, E>,
+) -> Result<T> {
     catch_unwind(AssertUnwindSafe(decode)).map_err(|_| corrupt())?.map_err(|source| corrupt().source(source))
 }

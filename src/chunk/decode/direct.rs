@@ -422,7 +422,7 @@ fn configuration(codec: &dyn CodecTraits) -> Option<Configuration> {
 }
 
 /// The stored order of axes: the outermost stored axis first.
-fn transpose_order(codec: &TransposeCodec) -> Option<Vec<usize>> {
+pub(super) fn transpose_order(codec: &TransposeCodec) -> Option<Vec<usize>> {
     let order = configuration(codec)?.get("order")?.as_array()?.clone();
     order.iter().map(|axis| axis.as_u64().map(|axis| axis as usize)).collect()
 }

@@ -5,6 +5,8 @@
 //! * [`bounded`]: streams whose length is not known.
 //! * [`swap`]: native byte order.
 //! * [`shards`]: shards that have to be decoded whole.
+//! * [`variable`]: values of variable length.
+//! * [`interleaved`], [`indexed`]: how these are laid out.
 //! * [`blosc`]: the C library's interface.
 //! * [`blosc_blocks`]: parts of a blosc buffer.
 
@@ -13,8 +15,11 @@ mod blosc_blocks;
 mod bounded;
 mod chain;
 mod direct;
+mod indexed;
+mod interleaved;
 mod shards;
 mod swap;
+mod variable;
 
 use std::borrow::Cow;
 use std::num::NonZeroU64;
@@ -29,6 +34,8 @@ use self::chain::Chain;
 use self::direct::Direct;
 pub(crate) use self::direct::DirectScratch;
 pub(crate) use self::swap::{Stored, Swap, Swapped};
+pub(crate) use self::variable::Elements;
+use self::variable::Variable;
 use super::foreign::{Foreign, ForeignDecoder};
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::reserve_chunk;
@@ -36,7 +43,7 @@ use crate::memory::reserve_chunk;
 /// Decodes the read chunks of one array into elements in native byte order.
 pub(crate) struct Decoder {
     path: Path,
-    /// Length of a decoded read chunk, in bytes.
+    /// Length of a decoded read chunk, in bytes; of its cells, where elements are of variable length.
     decoded_len: usize,
     /// Distance between neighbours along each axis of a decoded read chunk, in elements.
     strides: Vec<usize>,
@@ -49,6 +56,8 @@ enum Path {
     Foreign(Arc<dyn ForeignDecoder>),
     /// Elements of no bytes: there is nothing to decode.
     Empty,
+    /// To cells, and the bytes that they name.
+    Variable(Box<Variable>),
 }
 
 /// Bytes of a read chunk and where they stand among decoded bytes.
@@ -109,19 +118,24 @@ impl Decoder {
             .filter(|&bytes| isize::try_from(bytes).is_ok())
             .ok_or_else(too_large)? as usize;
         check_chain(&codecs, shape)?;
-        let direct = Direct::new(&codecs, configurations, decoded_len, stored);
-        let order = direct.as_ref().and_then(|(_, order)| order.clone()).unwrap_or_else(|| (0..shape.len()).collect());
+        let (path, order) = if stored.element.is_variable() {
+            let count = decoded_len / stored.element.size();
+            let (variable, order) = Variable::new(array, codecs, shape, stored, count)?;
+            (Path::Variable(Box::new(variable)), order)
+        } else if stored.element.width() == 0 {
+            (Path::Empty, None)
+        } else if let Some((direct, order)) = Direct::new(&codecs, configurations, decoded_len, stored) {
+            (Path::Direct(direct), order)
+        } else {
+            (Path::Chain(Box::new(Chain::new(array, codecs, shape, stored, decoded_len)?)), None)
+        };
+        let order = order.unwrap_or_else(|| (0..shape.len()).collect());
         let mut strides = vec![0; shape.len()];
         let mut stride = 1;
         for &axis in order.iter().rev() {
             strides[axis] = stride;
             stride *= shape[axis].get() as usize;
         }
-        let path = match direct {
-            _ if stored.element.width() == 0 => Path::Empty,
-            Some((direct, _)) => Path::Direct(direct),
-            None => Path::Chain(Box::new(Chain::new(array, codecs, shape, stored, decoded_len)?)),
-        };
         Ok(Self { path, decoded_len, strides })
     }
 
@@ -149,7 +163,24 @@ impl Decoder {
         matches!(self.path, Path::Foreign(_))
     }
 
-    /// Length of a decoded read chunk, in bytes.
+    /// Decodes one read chunk of values of variable length to cells in `buffer`. `None` if that takes more than `bound`
+    /// bytes.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Decode`] if the bytes are corrupt or hold another number of elements.
+    pub(crate) fn decode_variable<'a>(
+        &self,
+        encoded: &'a [u8],
+        buffer: u64,
+        bound: usize,
+    ) -> Result<Option<Elements<'a>>> {
+        match &self.path {
+            Path::Variable(variable) => variable.decode(encoded, buffer, bound),
+            _ => Err(Error::new(ErrorKind::Internal, "elements of fixed width, decoded as if they were not")),
+        }
+    }
+
+    /// Length of a decoded read chunk, in bytes; that of the cells, where elements are of variable length.
     pub(crate) fn decoded_len(&self) -> usize {
         self.decoded_len
     }
@@ -164,7 +195,7 @@ impl Decoder {
         match &self.path {
             // No compressor makes so much more of what it cannot compress.
             Path::Direct(_) => Some((self.decoded_len as u64).saturating_mul(2).saturating_add(1 << 20)),
-            Path::Chain(_) | Path::Foreign(_) | Path::Empty => None,
+            Path::Chain(_) | Path::Variable(_) | Path::Foreign(_) | Path::Empty => None,
         }
     }
 
@@ -173,7 +204,7 @@ impl Decoder {
         match &self.path {
             Path::Direct(direct) => direct.working_len(),
             // Each codec has its input and its output.
-            Path::Chain(_) | Path::Foreign(_) => self.decoded_len.saturating_mul(2),
+            Path::Chain(_) | Path::Variable(_) | Path::Foreign(_) => self.decoded_len.saturating_mul(2),
             Path::Empty => self.decoded_len,
         }
     }
@@ -187,7 +218,7 @@ impl Decoder {
     pub(crate) fn granularity(&self) -> Granularity {
         match &self.path {
             Path::Direct(direct) => direct.granularity(),
-            Path::Chain(_) | Path::Foreign(_) | Path::Empty => Granularity::Whole,
+            Path::Chain(_) | Path::Variable(_) | Path::Foreign(_) | Path::Empty => Granularity::Whole,
         }
     }
 
@@ -196,7 +227,7 @@ impl Decoder {
     pub(crate) fn encoded_ranges(&self, head: &[u8], len: usize, wanted: &[Range<usize>]) -> Option<Vec<Range<usize>>> {
         match &self.path {
             Path::Direct(direct) => direct.encoded_ranges(head, len, wanted),
-            Path::Chain(_) | Path::Foreign(_) | Path::Empty => None,
+            Path::Chain(_) | Path::Variable(_) | Path::Foreign(_) | Path::Empty => None,
         }
     }
 
@@ -232,6 +263,7 @@ impl Decoder {
                 zeros.resize(self.decoded_len, 0);
                 Ok(Decoded::whole(Cow::Owned(zeros)))
             }
+            Path::Variable(_) => Err(variable_as_fixed()),
         }
     }
 
@@ -252,6 +284,7 @@ impl Decoder {
                 target.fill(0);
                 Ok(())
             }
+            Path::Variable(_) => Err(variable_as_fixed()),
         }
     }
 }
@@ -273,6 +306,10 @@ fn foreign(decoder: &dyn ForeignDecoder, encoded: &[u8], target: &mut [u8]) -> R
     catch_unwind(AssertUnwindSafe(|| decoder.decode(encoded, target)))
         .map_err(|_| corrupt())?
         .map_err(|source| corrupt().source(Foreign(source)))
+}
+
+fn variable_as_fixed() -> Error {
+    Error::new(ErrorKind::Internal, "elements of variable length, decoded as if they were not")
 }
 
 fn corrupt() -> Error {

@@ -18,6 +18,8 @@ pub(super) struct NestedShards {
     subchunk: Vec<usize>,
     in_shard: Vec<usize>,
     fill_value: Vec<u8>,
+    /// The array's, where elements are of variable length and `fill_value` is of cells.
+    variable_fill: Vec<u8>,
     item: usize,
 }
 
@@ -37,19 +39,43 @@ impl NestedShards {
             sharding: parts.sharding,
             decoder: Box::new(parts.decoder),
             fill_value: stored.fill_value.as_deref().unwrap_or(fill_value.as_ne_bytes()).to_vec(),
+            variable_fill: array.fill_value().as_ne_bytes().to_vec(),
             item: stored.element.size(),
         })
     }
 
     /// Decodes a whole shard, in C order.
     pub(super) fn decode(&self, encoded: &[u8]) -> Result<Vec<u8>> {
+        let mut scratch = DirectScratch::default();
+        self.assemble(encoded, &self.fill_value, |subchunk, place| {
+            let elements = self.decoder.decode(subchunk, None, &mut scratch)?;
+            place(&elements.bytes)
+        })
+    }
+
+    pub(super) fn decoder(&self) -> &Decoder {
+        &self.decoder
+    }
+
+    /// The fill value where it is of variable length.
+    pub(super) fn variable_fill(&self) -> &[u8] {
+        &self.variable_fill
+    }
+
+    /// Puts the elements of all subchunks, and `fill` for those of missing ones, in their places. `decode` hands the
+    /// elements of an encoded subchunk to the function that it is given.
+    pub(super) fn assemble(
+        &self,
+        encoded: &[u8],
+        fill: &[u8],
+        mut decode: impl FnMut(&[u8], &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()>,
+    ) -> Result<Vec<u8>> {
         let index = self.sharding.decode_edge(encoded)?;
         let shape: Vec<usize> = self.subchunk.iter().zip(&self.in_shard).map(|(len, count)| len * count).collect();
         let len = shape.iter().product::<usize>() * self.item;
         let mut decoded = reserve_chunk(len)?;
         decoded.resize(len, 0);
-        let fill = self.fill_value.repeat(self.subchunk.last().copied().unwrap_or(1));
-        let mut scratch = DirectScratch::default();
+        let fill = fill.repeat(self.subchunk.last().copied().unwrap_or(1));
         let mut at = vec![0; shape.len()];
         for subchunk in 0..self.in_shard.iter().product::<usize>() {
             unravel(subchunk, &self.in_shard, &mut at);
@@ -59,19 +85,21 @@ impl NestedShards {
                 Entry::Bytes { start, len } => {
                     let bytes = encoded.get(start as usize..(start + len) as usize);
                     let bytes = bytes.ok_or_else(|| wrong_length(encoded.len(), (start + len) as usize))?;
-                    let elements = self.decoder.decode(bytes, None, &mut scratch)?;
-                    let strides = self.decoder.strides();
-                    if elements.bytes.len() != self.decoder.decoded_len() {
-                        return Err(corrupt());
-                    }
-                    self.place(&mut decoded, &shape, &origin, |at, row| {
-                        let start: usize = at.iter().zip(strides).map(|(at, stride)| at * stride).sum();
-                        let stride = strides.last().copied().unwrap_or(1);
-                        for (i, element) in row.chunks_exact_mut(self.item).enumerate() {
-                            let from = (start + i * stride) * self.item;
-                            element.copy_from_slice(&elements.bytes[from..from + self.item]);
+                    decode(bytes, &mut |elements| {
+                        let strides = self.decoder.strides();
+                        if elements.len() != self.decoder.decoded_len() {
+                            return Err(corrupt());
                         }
-                    });
+                        self.place(&mut decoded, &shape, &origin, |at, row| {
+                            let start: usize = at.iter().zip(strides).map(|(at, stride)| at * stride).sum();
+                            let stride = strides.last().copied().unwrap_or(1);
+                            for (i, element) in row.chunks_exact_mut(self.item).enumerate() {
+                                let from = (start + i * stride) * self.item;
+                                element.copy_from_slice(&elements[from..from + self.item]);
+                            }
+                        });
+                        Ok(())
+                    })?;
                 }
             }
         }

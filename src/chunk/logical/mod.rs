@@ -1,11 +1,14 @@
-//! Data types that zarrs sees as others: times as 64-bit integers, and padded bytes, strings and structs as raw bits.
+//! Data types that zarrs sees as others: times as 64-bit integers, padded bytes, strings and structs as raw bits, lists as
+//! bytes.
 //!
 //! * [`v2`] and [`v3`]: types by their metadata.
+//! * [`variable`]: those of variable length.
 //! * [`fill`]: fill values by their metadata.
 
 mod fill;
 mod v2;
 mod v3;
+mod variable;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -104,7 +107,7 @@ fn raw_bytes(fill_value: &[u8]) -> (usize, Value) {
 
 /// Replaces what zarrs does not know in a v2 document, and gives what it is.
 pub(super) fn take_v2(document: &mut Value) -> Result<Option<Logical>> {
-    let Some(Parsed { element, swapped }) = v2::parse(&document["dtype"])? else { return Ok(None) };
+    let Some(Parsed { element, swapped }) = v2::parse(&document["dtype"])? else { return variable::take_v2(document) };
     let order = document["dtype"].as_str().and_then(|name| name.chars().next()).filter(|order| "<>".contains(*order));
     let fill_value = document.get("fill_value").cloned().unwrap_or_default();
     if let ElementType::Time(_) = element {
@@ -128,7 +131,7 @@ pub(super) fn take_v3(document: &mut Value) -> Result<Option<Logical>> {
     if let Some(inner) = v3::optional(&data_type) {
         return take_optional(document, &inner?, is_native).map(Some);
     }
-    let Some(element) = v3::parse(&data_type)? else { return Ok(None) };
+    let Some(element) = v3::parse(&data_type)? else { return Ok(variable::take_v3(document)) };
     let fill_value = &document["fill_value"];
     let (name, stand_in) = match &element {
         ElementType::Time(_) => (json!("int64"), fill::time(fill_value)),

@@ -1,0 +1,304 @@
+//! Values of variable length: decoded once and held until the lengths of all are known, then copied to their places.
+//!
+//! A first pass scatters cells, which say where each value lies, as if they were numbers. A second makes offsets of their
+//! lengths, and copies the values into one buffer of exactly their length.
+
+use std::borrow::Cow;
+use std::ops::Range;
+use std::sync::OnceLock;
+
+use arrow_array::ArrayRef;
+use arrow_buffer::NullBuffer;
+use rayon::prelude::*;
+use zarrs::storage::StoreKey;
+
+use super::demand::Need;
+use super::execute::Column;
+use super::fetch::{Fetch, Fetched, Place};
+use super::scatter::{Claim, Scatter};
+use super::worker::{Worker, WorkerScratch, shared_len};
+use crate::arrow::ElementType;
+use crate::cancel::Cancel;
+use crate::chunk::{Array, CELL_LEN, Cell, Elements, Extent, cells};
+use crate::error::{Error, ErrorKind, Result};
+use crate::memory::{Output, reserve_chunk, room};
+
+/// Without a memory limit, a read chunk may decode to so many bytes, and to [`BOMB`] times its encoded length.
+const LARGE: usize = 1 << 30;
+const BOMB: usize = 1 << 10;
+
+/// With a memory limit, a read chunk is at first thought to decode to so many times its encoded length.
+const USUAL: usize = 8;
+
+/// What an error says that memory is lacking for.
+const CHUNK: &str = "one chunk";
+
+/// So many elements are copied in one go.
+const AT_ONCE: usize = 1 << 12;
+
+/// The buffers that the cells of one column name: an empty one, fill values, then one for each read chunk.
+pub(super) struct Held {
+    buffers: Vec<OnceLock<Vec<u8>>>,
+    /// For each array of the column, the buffer of its first read chunk.
+    first: Vec<usize>,
+    has_fill: bool,
+}
+
+impl Held {
+    /// Buffers for `column`, where elements out of bounds have the value `fill` or their array's fill value.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Selection`] if `fill` is no value of the column's type.
+    pub(super) fn new(column: &Column<'_>, fill: Option<&[u8]>) -> Result<Self> {
+        if let Some(fill) = fill {
+            let unit = column.element.unit();
+            if !fill.len().is_multiple_of(unit) {
+                return Err(Error::new(ErrorKind::Selection, format!("a fill of {} bytes", fill.len()))
+                    .expected(format!("a multiple of {unit}")));
+            }
+            if column.element == ElementType::Utf8 && std::str::from_utf8(fill).is_err() {
+                return Err(Error::new(ErrorKind::Selection, "a fill that is no valid UTF-8").expected("text"));
+            }
+        }
+        let mut buffers = vec![OnceLock::from(Vec::new())];
+        buffers.extend(column.arrays.iter().map(|array| OnceLock::from(array.fill_value().to_vec())));
+        buffers.extend(fill.map(|fill| OnceLock::from(fill.to_vec())));
+        let mut first = Vec::with_capacity(column.arrays.len());
+        for part in column.plan.parts() {
+            first.push(buffers.len());
+            let chunks = part.groups().chunks().len();
+            buffers.try_reserve(chunks).map_err(|source| {
+                Error::new(ErrorKind::Allocation, format!("no memory for {chunks} read chunks")).source(source)
+            })?;
+            buffers.resize_with(buffers.len() + chunks, OnceLock::new);
+        }
+        Ok(Self { buffers, first, has_fill: fill.is_some() })
+    }
+
+    fn whole(&self, buffer: usize) -> [u8; CELL_LEN] {
+        let len = self.buffers[buffer].get().map_or(0, Vec::len);
+        Cell { buffer: buffer as u64, start: 0, len: len as u64 }.to_bytes()
+    }
+
+    /// The cell of an array's fill value.
+    pub(super) fn fill_value(&self, array: usize) -> [u8; CELL_LEN] {
+        self.whole(1 + array)
+    }
+
+    /// The cell of elements out of an array's bounds.
+    pub(super) fn beyond(&self, array: usize) -> [u8; CELL_LEN] {
+        if self.has_fill { self.whole(1 + self.first.len()) } else { self.fill_value(array) }
+    }
+
+    fn of(&self, cell: &Cell) -> Result<&[u8]> {
+        if cell.len == 0 {
+            // Of a read chunk without any bytes, nothing is held.
+            return Ok(&[]);
+        }
+        let buffer = self.buffers.get(cell.buffer as usize).and_then(OnceLock::get);
+        buffer
+            .and_then(|buffer| cell.of(buffer))
+            .ok_or_else(|| Error::new(ErrorKind::Internal, "a value of variable length that is not held"))
+    }
+
+    /// The second pass: makes the values of `column` of its scattered `cells`, and gives their bytes with the offsets'.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Decode`], naming the key, if text is no valid UTF-8.
+    pub(super) fn gather(
+        &self,
+        column: &Column<'_>,
+        of: &[u8],
+        nulls: Option<NullBuffer>,
+        cancel: &Cancel,
+    ) -> Result<(ArrayRef, u64)> {
+        let too_large = || {
+            Error::new(ErrorKind::Allocation, "the result has more than 2^63 - 1 bytes")
+                .remedy("Read fewer or smaller selections at a time.")
+        };
+        let of = of.as_chunks::<CELL_LEN>().0;
+        let unit = column.element.unit() as u64;
+        let mut offsets = Output::new((of.len() + 1).checked_mul(8).ok_or_else(too_large)?)?;
+        let mut len = 0_u64;
+        let mut ends = Vec::with_capacity(of.len() / AT_ONCE + 1);
+        let (first, places) = offsets.as_mut_slice().as_chunks_mut::<8>().0.split_at_mut(1);
+        first[0] = [0; 8];
+        for (of, places) in of.chunks(AT_ONCE).zip(places.chunks_mut(AT_ONCE)) {
+            for (cell, place) in of.iter().zip(places) {
+                // No sum of so few lengths below 2^40 wraps around between two checks.
+                len += Cell::from_bytes(*cell).len;
+                *place = ((len / unit) as i64).to_ne_bytes();
+            }
+            if i64::try_from(len).is_err() {
+                return Err(too_large());
+            }
+            ends.push(len as usize);
+        }
+        let mut values = Output::new(len as usize)?;
+        let mut parts = Vec::with_capacity(ends.len());
+        let (mut rest, mut start) = (values.as_mut_slice(), 0);
+        for (of, end) in of.chunks(AT_ONCE).zip(ends) {
+            let (part, behind) = rest.split_at_mut(end - start);
+            parts.push((of, part));
+            (rest, start) = (behind, end);
+        }
+        parts.into_par_iter().try_for_each(|(of, mut target)| {
+            cancel.check()?;
+            for cell in of {
+                let value = self.of(&Cell::from_bytes(*cell))?;
+                let (place, behind) = target.split_at_mut(value.len());
+                place.copy_from_slice(value);
+                target = behind;
+            }
+            Ok(())
+        })?;
+        let bytes = len + 8 * of.len() as u64;
+        let array = column.element.wrap_variable(offsets.into_buffer(), values.into_buffer(), nulls);
+        Ok((array.map_err(|error| self.blame(column, of, error))?, bytes))
+    }
+
+    /// Adds to an error about invalid text where that was read.
+    fn blame(&self, column: &Column<'_>, of: &[[u8; CELL_LEN]], error: Error) -> Error {
+        let is_invalid = |cell: &Cell| self.of(cell).is_ok_and(|value| std::str::from_utf8(value).is_err());
+        let Some(cell) = of.iter().map(|cell| Cell::from_bytes(*cell)).find(is_invalid) else { return error };
+        let array = self.first.partition_point(|&first| first as u64 <= cell.buffer);
+        let Some((array, chunk)) = array.checked_sub(1).map(|array| (array, cell.buffer as usize - self.first[array]))
+        else {
+            return error;
+        };
+        let (part, array) = (&column.plan.parts()[array], column.arrays[array]);
+        let key = array.chunk_key(&part.grid().shard_indices(part.groups().chunks()[chunk]));
+        error
+            .at_key(key.as_str())
+            .at_array(array.location())
+            .expected("text in UTF-8")
+            .remedy("The chunk is corrupt, or holds text in another encoding; write it again.")
+    }
+}
+
+/// The first pass over one array of a column.
+#[derive(Clone, Copy)]
+pub(super) struct VariableRead<'a> {
+    array: &'a Array,
+    held: &'a Held,
+    number: usize,
+}
+
+impl<'a> VariableRead<'a> {
+    /// The read of the `number`-th array of a column whose values `held` holds.
+    pub(super) fn new(array: &'a Array, held: &'a Held, number: usize) -> Self {
+        Self { array, held, number }
+    }
+
+    pub(super) fn fill_value(&self) -> [u8; CELL_LEN] {
+        self.held.fill_value(self.number)
+    }
+
+    /// Fetches and decodes the claimed read chunk, scatters its cells, and holds the bytes that they name. Gives the claim
+    /// back if the store does not hold the read chunk.
+    pub(super) fn chunk(
+        &self,
+        claim: Claim,
+        (fetch, place, key): (&Fetch<'_>, &Place, &StoreKey),
+        scatter: &Scatter<'_>,
+        worker: &mut Worker<'_>,
+    ) -> Result<Option<Claim>> {
+        let decoder = self.array.decoder();
+        let buffer = self.held.first[self.number] + claim.chunk();
+        let known = place.known_len().map_or(decoder.decoded_len(), |len| len as usize);
+        // The cells, as decoded and as they are moved.
+        let of_cells = decoder.decoded_len().saturating_mul(2);
+        // Decoded bytes may be there twice: at two stages of a codec chain, or with those that are kept.
+        let mut decoded = known.saturating_mul(2 * USUAL).saturating_add(1 << 16);
+        loop {
+            let Worker { scratch, reservation, counters, .. } = worker;
+            let need = Need {
+                encoded: room(known),
+                decoded: decoded.saturating_add(of_cells),
+                index: fetch.index_memory(),
+                ..Need::default()
+            };
+            let keeping = scratch.len_with(&need);
+            let granted = reservation.require_most(need.total(), keeping, || scratch.clear());
+            let WorkerScratch { encoded: encoded_buffer, index, pieces, .. } = scratch;
+            let (before, index) = (encoded_buffer.len(), index.len().max(need.index));
+            let least = before.max(need.encoded).saturating_add(index).saturating_add(of_cells);
+            if granted.is_some_and(|granted| granted < least) {
+                return Err(reservation.too_little(CHUNK, &format!("more than {least}")));
+            }
+            let fetched = fetch.fetch(place, key, None, encoded_buffer, counters)?;
+            let Fetched::Encoded(encoded) = fetched else { return Ok(Some(claim)) };
+            let shared = shared_len(&encoded);
+            let encoded = encoded.as_ref();
+            let buffers = index + shared + if shared > 0 { before } else { before.max(room(encoded.len())) };
+            let bound = match granted {
+                None => encoded.len().saturating_mul(BOMB).max(LARGE).saturating_add(decoder.decoded_len()),
+                Some(granted) => granted.saturating_sub(of_cells.saturating_add(buffers)) / 2,
+            };
+            let Some(elements) = decoder.decode_variable(encoded, buffer as u64, bound)? else {
+                match granted {
+                    None => return Err(bomb(encoded.len(), bound)),
+                    Some(granted) if granted < need.total() => {
+                        return Err(reservation.too_little(CHUNK, &format!("more than {granted}")));
+                    }
+                    // Once more, with all that is left.
+                    Some(_) => decoded = usize::MAX,
+                }
+                continue;
+            };
+            counters.decoded(elements.bytes.len());
+            let decoded = elements.bytes.len();
+            let limit = 64 + decoder.decoded_len() / CELL_LEN / 8;
+            let wanted = scatter.wanted(&claim, 0, limit, pieces)?;
+            let (cells, bytes) = keep(elements, wanted.map(|wanted| &wanted[..]))?;
+            let compacted = if bytes.len() < decoded { bytes.len() } else { 0 };
+            reservation.hold(buffers + decoded + cells.len() + compacted);
+            let whole = [Extent { source: 0..cells.len(), at: 0 }];
+            scatter.copy(claim, &cells, &whole, 0, pieces)?;
+            reservation.hold(buffers);
+            if !bytes.is_empty() {
+                reservation.keep(bytes.capacity());
+                let twice = || Error::new(ErrorKind::Internal, "a read chunk was decoded twice");
+                self.held.buffers[buffer].set(bytes).map_err(|_| twice())?;
+            }
+            return Ok(None);
+        }
+    }
+}
+
+fn bomb(encoded: usize, bound: usize) -> Error {
+    Error::new(ErrorKind::Decode, format!("{encoded} encoded bytes decode to more than {bound}"))
+        .expected("fewer, because no length is known from the metadata")
+        .remedy(
+            "The chunk is probably corrupt. If it is not, give a memory limit, which takes the place of this bound.",
+        )
+}
+
+/// What has to be held of `elements`, of which the cells at `wanted` are wanted; all, if it is `None`. Bytes that are not
+/// wanted are dropped where they are most of them.
+fn keep(elements: Elements<'_>, wanted: Option<&[Range<usize>]>) -> Result<(Vec<u8>, Vec<u8>)> {
+    let Elements { cells: mut of, bytes } = elements;
+    let all = 0..of.len();
+    let wanted = wanted.unwrap_or(std::slice::from_ref(&all));
+    let beyond = || Error::new(ErrorKind::Internal, "a piece reaches beyond its read chunk");
+    let mut len = 0;
+    for range in wanted {
+        len += cells(of.get(range.clone()).ok_or_else(beyond)?).map(|cell| cell.len as usize).sum::<usize>();
+    }
+    match bytes {
+        // A buffer that was grown has room to spare, which counts as well.
+        Cow::Owned(bytes) if len > bytes.capacity() / 2 => Ok((of, bytes)),
+        bytes => {
+            let mut kept = reserve_chunk(len)?;
+            for range in wanted {
+                for place in of[range.clone()].as_chunks_mut::<CELL_LEN>().0 {
+                    let cell = Cell::from_bytes(*place);
+                    let value = cell.of(&bytes).ok_or_else(beyond)?;
+                    *place = Cell { start: kept.len() as u64, ..cell }.to_bytes();
+                    kept.extend_from_slice(value);
+                }
+            }
+            Ok((of, kept))
+        }
+    }
+}
