@@ -45,6 +45,11 @@ impl ZipFile {
         };
         let file = Arc::new(File::open(path).map_err(failed)?);
         let len = file.metadata().map_err(failed)?.len();
+        let mut start = [0; 2];
+        if len >= 2 && local::read_exact_at(&file, &mut start, 0).is_ok() && start != *b"PK" {
+            return Err(Error::new(ErrorKind::Store, "a file that is no zip file")
+                .expected("the directory of an array, or a zip file"));
+        }
         let archive = ZipArchive::new(At { file: file.clone(), position: 0, len }).map_err(zip_error)?;
         let prefix = folder(&archive, node_path.trim_matches('/'));
         Ok(Self { path: path.to_path_buf(), file, archive, prefix })
