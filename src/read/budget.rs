@@ -222,7 +222,8 @@ mod tests {
             assert!(first.require(51, || ()).is_err());
             assert!(first.require(50, || ()).is_ok());
         });
-        assert_eq!((budget.lock().all, budget.lock().kept), (50, 50));
+        let left = *budget.lock();
+        assert_eq!((left.all, left.kept), (50, 50));
         assert_eq!(budget.most(), 50);
     }
 
