@@ -156,6 +156,8 @@ impl Reservation<'_> {
             let bytes = bytes.min(self.bytes);
             self.bytes -= bytes;
             self.budget.lock().kept += bytes;
+            // Who waits for all that is left may have it now.
+            self.budget.released.notify_all();
         }
     }
 
@@ -213,6 +215,26 @@ mod tests {
         assert_eq!(budget.lock().all, 0);
         let mut reservation = budget.reservation();
         assert_eq!(reservation.require(101, 101, "", || ()).unwrap_err().kind(), ErrorKind::Allocation);
+    }
+
+    #[test]
+    fn what_is_kept_leaves_less_and_nobody_waits_for_it() {
+        let budget = Budget::new(Some(100));
+        budget.keep(30, "cells").unwrap();
+        assert_eq!(budget.keep(71, "cells").unwrap_err().kind(), ErrorKind::Allocation);
+        std::thread::scope(|scope| {
+            let mut first = budget.reservation();
+            assert_eq!(first.require_most(20, 20, || ()), Some(20));
+            let others = scope.spawn(|| budget.reservation().require_most(usize::MAX, usize::MAX, || ()));
+            // All of it, so that there is nothing left to release.
+            first.keep(20);
+            assert_eq!(others.join().unwrap(), Some(50));
+            assert!(first.require(51, 51, "", || ()).is_err());
+            assert!(first.require(50, 50, "", || ()).is_ok());
+        });
+        let left = *budget.lock();
+        assert_eq!((left.all, left.kept), (50, 50));
+        assert_eq!(budget.most(), 50);
     }
 
     #[test]
