@@ -42,7 +42,8 @@ def open_array(store: ArrayLike, *, path: str | None = None, allow_pickle: bool 
     store
         The path of the array itself, or of a store together with `path`: a folder, or a zip file
         (where all of it lies in one folder, that may be left out of `path`). Or a ``zarr.Array``
-        that lies on a ``zarr.storage.LocalStore`` or ``ZipStore``. A ``zarrow.Array`` is given back as it is.
+        that lies on a ``zarr.storage.LocalStore`` or ``ZipStore``. A ``zarrow.Array`` is given back
+        as it is.
     path
         Where the array lies in the store, such as ``"group/array"``. Only together with a path of a
         store.
@@ -435,18 +436,23 @@ def _open_zarr_python(array: Any, path: str | None, foreign: ForeignCodecs) -> A
     array_class = getattr(sys.modules.get("zarr"), "Array", None)
     if array_class is None or not isinstance(array, array_class):
         raise TypeError(f"array is of type {_type_name(array)}; {_ACCEPTED}")
-    storage = sys.modules.get("zarr.storage")
-    if isinstance(array.store, getattr(storage, "LocalStore", ())):
-        root = array.store.root
-    elif isinstance(array.store, getattr(storage, "ZipStore", ())):
-        root = array.store.path
+    store: Any = array.store
+    if _is_store(store, "LocalStore"):
+        root = store.root
+    elif _is_store(store, "ZipStore"):
+        root = store.path
     else:
-        raise TypeError(f"array is a zarr.Array on a {_type_name(array.store)}; {_ACCEPTED}")
+        raise TypeError(f"array is a zarr.Array on a {_type_name(store)}; {_ACCEPTED}")
     if path is not None:
         raise TypeError(
             f"path={path!r} was given with a zarr.Array; expected path= only with a path"
         )
     return _open_path(os.fspath(root), array.path, array.metadata.zarr_format, foreign)
+
+
+def _is_store(store: Any, name: str) -> bool:
+    store_class = getattr(sys.modules.get("zarr.storage"), name, None)
+    return store_class is not None and isinstance(store, store_class)
 
 
 def _open_path(

@@ -1,6 +1,7 @@
-"""Every data type × codec × layout that zarr-python writes: whole, and in twenty random boxes, equal to what it reads.
+"""Every data type × codec × layout that zarr-python writes: whole, and in twenty random boxes.
 
-Each array is written once, by zarr-python. The number of those that are read is printed, and checked: none may fail.
+Each array is written once, by zarr-python, and must equal what that reads. The number of those that
+are read is printed, and checked: none may fail.
 """
 
 from __future__ import annotations
@@ -88,7 +89,7 @@ class Case:
 
 
 def cases() -> Iterator[Case]:
-    """All types with all codecs, in one layout and another by turns, and in both for raw and zstd."""
+    """All types with all codecs, in one layout or another by turns, in both for raw and zstd."""
     turns = itertools.cycle([0, 1])
     for dtype in TYPES:
         for zarr_format, codecs, layouts in ((2, V2, LAYOUTS_V2), (3, V3, LAYOUTS_V3)):

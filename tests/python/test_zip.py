@@ -27,9 +27,7 @@ def write(folder: Path, **options: Any) -> Path:
     return folder
 
 
-def pack(
-    folder: Path, target: Path, how: int, start: Literal["within", "parent", "array"]
-) -> Path:
+def pack(folder: Path, target: Path, how: int, start: Literal["within", "parent", "array"]) -> Path:
     """Zip what is in the folder, or the folder, or the array alone."""
     root = {"within": folder, "parent": folder.parent, "array": folder / "g" / "a"}[start]
     with zipfile.ZipFile(target, "w", how) as archive:
@@ -84,7 +82,9 @@ def test_arrays_of_zarr_python(tmp_path: Path, start: Any) -> None:
 
 def test_no_such_array(tmp_path: Path) -> None:
     """The error names the file and the path."""
-    file = pack(write(tmp_path / "f", chunks=(7, 5)), tmp_path / "a.zip", zipfile.ZIP_STORED, "within")
+    file = pack(
+        write(tmp_path / "f", chunks=(7, 5)), tmp_path / "a.zip", zipfile.ZIP_STORED, "within"
+    )
     for path in (None, "g", "g/b"):
         with fails(zarrow.NotFoundError, words=("a.zip",)):
             zarrow.open_array(file, path=path)
