@@ -235,7 +235,12 @@ impl<'a> VariableRead<'a> {
                 None => encoded.len().saturating_mul(BOMB).max(LARGE).saturating_add(decoder.decoded_len()),
                 Some(granted) => granted.saturating_sub(of_cells.saturating_add(buffers)) / 2,
             };
-            let Some(elements) = decoder.decode_variable(encoded, buffer as u64, bound)? else {
+            let elements = decoder.decode_variable(encoded, buffer as u64, bound)?;
+            let limit = 64 + decoder.decoded_len() / CELL_LEN / 8;
+            let wanted = scatter.wanted(&claim, 0, limit, pieces)?;
+            let kept = elements.map(|elements| Kept::new(elements, wanted.map(|wanted| &wanted[..]))).transpose()?;
+            let fits = |kept: &Kept<'_>| granted.is_none_or(|granted| buffers + of_cells + kept.memory() <= granted);
+            let Some(kept) = kept.filter(fits) else {
                 match granted {
                     None => return Err(bomb(encoded.len(), bound)),
                     Some(granted) if granted < need.total() => {
@@ -246,13 +251,9 @@ impl<'a> VariableRead<'a> {
                 }
                 continue;
             };
-            counters.decoded(elements.bytes.len());
-            let decoded = elements.bytes.len();
-            let limit = 64 + decoder.decoded_len() / CELL_LEN / 8;
-            let wanted = scatter.wanted(&claim, 0, limit, pieces)?;
-            let (cells, bytes) = keep(elements, wanted.map(|wanted| &wanted[..]))?;
-            let compacted = if bytes.len() < decoded { bytes.len() } else { 0 };
-            reservation.hold(buffers + decoded + cells.len() + compacted);
+            counters.decoded(kept.elements.bytes.len());
+            reservation.hold(buffers + kept.elements.cells.len() + kept.memory());
+            let (cells, bytes) = kept.into_parts()?;
             let whole = [Extent { source: 0..cells.len(), at: 0 }];
             scatter.copy(claim, &cells, &whole, 0, pieces)?;
             reservation.hold(buffers);
@@ -274,31 +275,61 @@ fn bomb(encoded: usize, bound: usize) -> Error {
         )
 }
 
-/// What has to be held of `elements`, of which the cells at `wanted` are wanted; all, if it is `None`. Bytes that are not
-/// wanted are dropped where they are most of them.
-fn keep(elements: Elements<'_>, wanted: Option<&[Range<usize>]>) -> Result<(Vec<u8>, Vec<u8>)> {
-    let Elements { cells: mut of, bytes } = elements;
-    let all = 0..of.len();
-    let wanted = wanted.unwrap_or(std::slice::from_ref(&all));
-    let beyond = || Error::new(ErrorKind::Internal, "a piece reaches beyond its read chunk");
-    let mut len = 0;
-    for range in wanted {
-        len += cells(of.get(range.clone()).ok_or_else(beyond)?).map(|cell| cell.len as usize).sum::<usize>();
-    }
-    match bytes {
-        // A buffer that was grown has room to spare, which counts as well.
-        Cow::Owned(bytes) if len > bytes.capacity() / 2 => Ok((of, bytes)),
-        bytes => {
-            let mut kept = reserve_chunk(len)?;
-            for range in wanted {
-                for place in of[range.clone()].as_chunks_mut::<CELL_LEN>().0 {
-                    let cell = Cell::from_bytes(*place);
-                    let value = cell.of(&bytes).ok_or_else(beyond)?;
-                    *place = Cell { start: kept.len() as u64, ..cell }.to_bytes();
-                    kept.extend_from_slice(value);
-                }
-            }
-            Ok((of, kept))
+/// What has to be held of the elements of a read chunk.
+struct Kept<'e> {
+    elements: Elements<'e>,
+    /// Where the cells lie that are wanted. All are, if it is `None`.
+    wanted: Option<&'e [Range<usize>]>,
+    /// Bytes of the wanted values.
+    len: usize,
+}
+
+impl<'e> Kept<'e> {
+    fn new(elements: Elements<'e>, wanted: Option<&'e [Range<usize>]>) -> Result<Self> {
+        let mut len = 0;
+        for range in wanted.unwrap_or(std::slice::from_ref(&(0..elements.cells.len()))) {
+            let of = elements.cells.get(range.clone()).ok_or_else(beyond)?;
+            len += cells(of).map(|cell| cell.len as usize).sum::<usize>();
         }
+        Ok(Self { elements, wanted, len })
     }
+
+    /// Bytes of the buffer of the values, if they lie in one of their own. Room to spare counts as well.
+    fn owned(&self) -> usize {
+        if let Cow::Owned(bytes) = &self.elements.bytes { bytes.capacity() } else { 0 }
+    }
+
+    /// Whether the wanted values are moved into a smaller buffer.
+    fn moves(&self) -> bool {
+        self.len <= self.owned() / 2 || matches!(self.elements.bytes, Cow::Borrowed(_))
+    }
+
+    /// Bytes of memory that the values take at most, until those are dropped that are not wanted.
+    fn memory(&self) -> usize {
+        self.owned() + if self.moves() { self.len } else { 0 }
+    }
+
+    /// The cells, and the bytes that they name.
+    fn into_parts(self) -> Result<(Vec<u8>, Vec<u8>)> {
+        let moves = self.moves();
+        let Elements { cells: mut of, bytes } = self.elements;
+        if !moves {
+            return Ok((of, bytes.into_owned()));
+        }
+        let mut kept = reserve_chunk(self.len)?;
+        let all = 0..of.len();
+        for range in self.wanted.unwrap_or(std::slice::from_ref(&all)) {
+            for place in of.get_mut(range.clone()).ok_or_else(beyond)?.as_chunks_mut::<CELL_LEN>().0 {
+                let cell = Cell::from_bytes(*place);
+                let value = cell.of(&bytes).ok_or_else(beyond)?;
+                *place = Cell { start: kept.len() as u64, ..cell }.to_bytes();
+                kept.extend_from_slice(value);
+            }
+        }
+        Ok((of, kept))
+    }
+}
+
+fn beyond() -> Error {
+    Error::new(ErrorKind::Internal, "a piece reaches beyond its read chunk")
 }

@@ -483,6 +483,37 @@ def test_only_wanted_bytes_are_held(tmp_path: Path) -> None:
     assert stats.chunks_decoded <= 20
 
 
+@pytest.mark.parametrize("shards", [None, (2000,)], ids=["chunks", "shards"])
+@pytest.mark.parametrize("compressor", [None, ZstdCodec()], ids=["plain", "zstd"])
+def test_any_limit_is_kept_to(tmp_path: Path, shards: Any, compressor: Any) -> None:
+    """Within every limit the result is right, or there is an error that tells of the limit."""
+    random = np.random.default_rng(5)
+    texts = ["x" * length for length in random.integers(0, 300, 6000).tolist()]
+    write(
+        tmp_path / "a", objects(texts), (500,), kind="string", shards=shards, compressors=compressor
+    )
+    selections = zarrow.ranges([10, 900, 5990], [1200, 4000, 6000])
+    whole = zarrow.read_ragged(tmp_path / "a", selections)
+    enough = 0
+    for limit in (int(20_000 * 1.3**step) for step in range(24)):
+        for threads in (1, 3):
+            try:
+                rows, stats = zarrow.read_ragged(
+                    tmp_path / "a",
+                    selections,
+                    memory_limit=limit,
+                    threads=threads,
+                    return_stats=True,
+                )
+            except zarrow.AllocationError as error:
+                assert "memory limit" in str(error)
+                continue
+            assert rows.equals(whole)
+            assert stats.bytes_held <= limit
+            enough += 1
+    assert enough
+
+
 # ---- damage ----------------------------------------------------------------------------------
 
 DAMAGE: dict[str, Any] = {
@@ -556,7 +587,14 @@ def test_bombs(tmp_path: Path, compressor: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "filters", [[{"id": "pickle", "protocol": 5}], [{"id": "json2"}], None, []]
+    "filters",
+    [
+        *([{"id": name}] for name in ("json2", "msgpack2")),
+        [{"id": "pickle", "protocol": 5}],
+        [{"id": "categorize", "labels": ["a"], "dtype": "|O", "astype": "|u1"}],
+        None,
+        [],
+    ],
 )
 def test_other_objects_are_refused_by_name(tmp_path: Path, filters: Any) -> None:
     path = tmp_path / "a"

@@ -1,6 +1,6 @@
 //! Decompression of streams whose length is not known, but bounded: whatever a header claims, no more is allocated.
 //!
-//! Each gives `None` where a stream decodes to more than `bound` bytes.
+//! Each gives `None` where a stream decodes to more than `bound` bytes, and else a buffer without room to spare.
 
 use std::io::Read;
 
@@ -73,6 +73,7 @@ pub(super) fn zstd(encoded: &[u8], bound: usize) -> Result<Option<Vec<u8>>> {
         decoded.extend_from_slice(&block[..len]);
         let at_end = input.pos() == encoded.len();
         if at_end && left == 0 {
+            decoded.shrink_to_fit();
             return Ok(Some(decoded));
         }
         if at_end && len < block.len() {
@@ -89,6 +90,7 @@ fn read(mut stream: impl Read, bound: usize) -> Result<Option<Vec<u8>>> {
         grow_chunk(&mut decoded, step)?;
         let read = stream.by_ref().take(step as u64).read_to_end(&mut decoded);
         if read.map_err(|source| corrupt().source(source))? == 0 {
+            decoded.shrink_to_fit();
             return Ok(Some(decoded));
         }
         if decoded.len() > bound {

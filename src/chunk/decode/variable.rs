@@ -178,6 +178,8 @@ impl NestedShards {
             }
             place(&of)
         })?;
+        // It may be held for long.
+        all.shrink_to_fit();
         Ok((!too_long).then_some((of, all)))
     }
 }
