@@ -115,7 +115,7 @@ fn take_lz4(document: &mut Value, format: ZarrFormat) -> bool {
         }
         return is_lz4;
     }
-    let Some(codecs) = document["codecs"].as_array_mut() else { return false };
+    let Some(codecs) = document.get_mut("codecs").and_then(Value::as_array_mut) else { return false };
     let codecs = match &mut codecs[..] {
         [only] if codec_name(only) == Some("sharding_indexed") => {
             only.pointer_mut("/configuration/codecs").and_then(Value::as_array_mut)
