@@ -43,6 +43,8 @@ mod error;
 mod memory;
 mod plan;
 mod planned;
+#[cfg(test)]
+mod random;
 mod read;
 mod selection;
 mod store;

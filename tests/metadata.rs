@@ -451,10 +451,10 @@ fn nothing_there() {
     let text = lib::open(&store, "/g").expect_err("a group").to_string();
     assert!(text.contains("a group") && text.contains("expected an array"), "{text}");
     let storage: ReadableStorage = store;
-    let error = Array::open_format(storage.clone(), "/a", Some(ZarrFormat::V2)).expect_err("it is v3");
+    let error = Array::open_with(storage.clone(), "/a", Some(ZarrFormat::V2)).expect_err("it is v3");
     assert_error(&error, ErrorKind::NotFound);
     assert!(error.to_string().contains("'.zarray'"), "{error}");
-    Array::open_format(storage, "/a", Some(ZarrFormat::V3)).expect("it is v3");
+    Array::open_with(storage, "/a", Some(ZarrFormat::V3)).expect("it is v3");
 
     let directory = tempfile::tempdir().expect("directory");
     for path in [directory.path().to_owned(), directory.path().join("none"), Path::new("/dev/null").to_owned()] {

@@ -134,7 +134,7 @@ fn arrays_that_others_wrote() {
                 rows += compare(&array, &reference);
                 // Through a zarrs store as well as directly.
                 let storage: ReadableStorage = Arc::new(FilesystemStore::new(path).expect("a store"));
-                let stored = Array::open_format(storage, "/", Some(*format)).expect("opened directly");
+                let stored = Array::open_with(storage, "/", Some(*format)).expect("opened directly");
                 rows += compare(&stored, &reference);
                 compared += 1;
             }

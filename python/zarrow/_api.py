@@ -14,10 +14,10 @@ import numpy as np
 import pyarrow as pa
 
 from zarrow import _zarrow
-from zarrow._codecs import ForeignCodecs
+from zarrow._codecs import foreign_decoder
 from zarrow._columns import _column, _type_name
 from zarrow._items import check_selections, settled
-from zarrow._options import check_indexing, check_promote, options, result_dtype
+from zarrow._options import check_indexing, check_promote, options
 from zarrow._zarrow import Array, Selections
 from zarrow.errors import SelectionError, UnsupportedError
 
@@ -34,7 +34,7 @@ _ACCEPTED = (
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)(::[A-Za-z][A-Za-z0-9+.-]+)*://")
 
 
-def open_array(store: ArrayLike, *, path: str | None = None, allow_pickle: bool = False) -> Array:
+def open_array(store: ArrayLike, *, path: str | None = None) -> Array:
     """Open a Zarr array for any number of reads.
 
     Parameters
@@ -47,9 +47,6 @@ def open_array(store: ArrayLike, *, path: str | None = None, allow_pickle: bool 
     path
         Where the array lies in the store, such as ``"group/array"``. Only together with a path of a
         store.
-    allow_pickle
-        Whether to read arrays of pickled objects. To unpickle is to run what the file says: only
-        for files that you trust.
 
     Returns
     -------
@@ -89,8 +86,8 @@ def open_array(store: ArrayLike, *, path: str | None = None, allow_pickle: bool 
             )
         return store
     if isinstance(store, (str, os.PathLike)):
-        return _open_path(_local_path(store), path, None, ForeignCodecs(allow_pickle))
-    return _open_zarr_python(store, path, ForeignCodecs(allow_pickle))
+        return _open_path(_local_path(store), path, None)
+    return _open_zarr_python(store, path)
 
 
 @overload
@@ -265,16 +262,7 @@ def read_ragged(
     handles, of = _open_arrays(array, path, sources, fields)
     mode, promotes = check_indexing(indexing), check_promote(promote)
     asked = check_selections(selections, mode)
-    dtype = result_dtype(handles, promote=promotes)
-    how = options(
-        asked,
-        handles,
-        dtype,
-        threads=threads,
-        memory_limit=memory_limit,
-        missing_chunks=missing_chunks,
-        fill=fill,
-    )
+    how = options(asked, handles, promotes, threads, memory_limit, missing_chunks, fill)
     result, stats = _zarrow._read(handles, of, asked, mode, promotes, how)
     return (result, stats) if return_stats else result
 
@@ -325,16 +313,7 @@ def plan(
     handles, of = _open_arrays(array, path, sources, fields)
     mode, promotes = check_indexing(indexing), check_promote(promote)
     asked = check_selections(selections, mode)
-    dtype = result_dtype(handles, promote=promotes)
-    how = options(
-        asked,
-        handles,
-        dtype,
-        threads=threads,
-        memory_limit=memory_limit,
-        missing_chunks=missing_chunks,
-        fill=fill,
-    )
+    how = options(asked, handles, promotes, threads, memory_limit, missing_chunks, fill)
     if not isinstance(asked, Selections):
         asked = _zarrow._items([settled(each) for each in asked], mode, handles, of)
     return _zarrow._plan(handles, of, asked, promotes, how)
@@ -431,7 +410,7 @@ def _names(path: str | None) -> list[str]:
     return parts
 
 
-def _open_zarr_python(array: Any, path: str | None, foreign: ForeignCodecs) -> Array:
+def _open_zarr_python(array: Any, path: str | None) -> Array:
     """Open what may be an array of zarr-python, without importing that: who has one has done so."""
     array_class = getattr(sys.modules.get("zarr"), "Array", None)
     if array_class is None or not isinstance(array, array_class):
@@ -447,7 +426,7 @@ def _open_zarr_python(array: Any, path: str | None, foreign: ForeignCodecs) -> A
         raise TypeError(
             f"path={path!r} was given with a zarr.Array; expected path= only with a path"
         )
-    return _open_path(os.fspath(root), array.path, array.metadata.zarr_format, foreign)
+    return _open_path(os.fspath(root), array.path, array.metadata.zarr_format)
 
 
 def _is_store(store: Any, name: str) -> bool:
@@ -455,11 +434,9 @@ def _is_store(store: Any, name: str) -> bool:
     return store_class is not None and isinstance(store, store_class)
 
 
-def _open_path(
-    root: str, path: str | None, zarr_format: int | None, foreign: ForeignCodecs
-) -> Array:
+def _open_path(root: str, path: str | None, zarr_format: int | None) -> Array:
     """Open the array at a path in a directory, or in a zip file."""
     if os.path.isfile(root):  # noqa: PTH113
         inside = "/" + "/".join(_names(path))
-        return _zarrow._open_local(root, zarr_format, None, foreign, inside)
-    return _zarrow._open_local(_join(root, path), zarr_format, None, foreign)
+        return _zarrow._open_local(root, zarr_format, None, foreign_decoder, inside)
+    return _zarrow._open_local(_join(root, path), zarr_format, None, foreign_decoder)

@@ -17,49 +17,34 @@ if TYPE_CHECKING:
 _UNSAFE = ("pickle",)
 
 
-class ForeignCodecs:
-    """Makes decoders of chunks, which zarr-python and its codecs carry out.
+def foreign_decoder(metadata: str, zarr_format: int) -> ForeignDecoder:
+    """Make the decoder of an array's chunks, by the metadata document of one chunk as an array.
 
-    Parameters
-    ----------
-    allow_pickle
-        Whether codecs are allowed that run code of the file.
+    Raises
+    ------
+    UnsupportedError
+        A codec runs code of the file, or zarr-python is not installed or does not know a codec.
     """
-
-    def __init__(self, allow_pickle: bool) -> None:
-        self._allow_pickle = allow_pickle
-
-    def __reduce__(self) -> tuple[type[ForeignCodecs], tuple[bool]]:
-        return ForeignCodecs, (self._allow_pickle,)
-
-    def __call__(self, metadata: str, zarr_format: int) -> ForeignDecoder:
-        """Make the decoder of an array's chunks, by the metadata document of one chunk as an array.
-
-        Raises
-        ------
-        UnsupportedError
-            A codec runs code of the file, or zarr-python is not installed or does not know a codec.
-        """
-        document = json.loads(metadata)
-        names = _codec_names(document)
-        unsafe = [name for name in names if name.removeprefix("numcodecs.") in _UNSAFE]
-        if unsafe and not self._allow_pickle:
-            raise UnsupportedError(
-                f"codec {unsafe[0]!r} runs code that the file brings along; "
-                "pass allow_pickle=True to open_array if you trust the file"
-            )
-        try:
-            return ForeignDecoder(document, zarr_format)
-        except ImportError as error:
-            raise UnsupportedError(
-                f"codecs {', '.join(names)} are left to zarr-python: {error}; "
-                "install the packages zarr and numcodecs"
-            ) from error
-        except Exception as error:
-            raise UnsupportedError(
-                f"zarr-python does not read codecs {', '.join(names)} either: "
-                f"{type(error).__name__}: {error}; install the package that brings the codec"
-            ) from error
+    document = json.loads(metadata)
+    names = _codec_names(document)
+    unsafe = [name for name in names if name.removeprefix("numcodecs.") in _UNSAFE]
+    if unsafe:
+        raise UnsupportedError(
+            f"codec {unsafe[0]!r} runs code that the file brings along; "
+            "read it with zarr-python if you trust the file, and write it again without"
+        )
+    try:
+        return ForeignDecoder(document, zarr_format)
+    except ImportError as error:
+        raise UnsupportedError(
+            f"codecs {', '.join(names)} are left to zarr-python: {error}; "
+            "install the packages zarr and numcodecs"
+        ) from error
+    except Exception as error:
+        raise UnsupportedError(
+            f"zarr-python does not read codecs {', '.join(names)} either: "
+            f"{type(error).__name__}: {error}; install the package that brings the codec"
+        ) from error
 
 
 class ForeignDecoder:

@@ -39,14 +39,14 @@ def check_promote(promote: bool) -> bool:
 def options(
     selections: Any,
     arrays: Sequence[Array],
-    dtype: np.dtype[Any],
-    *,
+    promote: bool,
     threads: int | None,
     memory_limit: int | None,
     missing_chunks: MissingChunks,
     fill: Any,
 ) -> tuple[int | None, int | None, str, bytes | None]:
     """Check how to read, and bring it to the form that Rust takes."""
+    dtype = result_dtype(arrays, promote=promote)
     filled = None
     if fill is not None:
         first = arrays[0]

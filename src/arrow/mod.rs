@@ -12,7 +12,7 @@ mod variable;
 
 pub use self::batch::read_batch;
 pub(crate) use self::batch::{carry_out, read_columns};
-pub(crate) use self::build::{Rows, build, room};
+pub(crate) use self::build::{Rows, build, room, too_large};
 pub use self::element::ElementType;
 pub use self::narrow::NarrowFloat;
 pub(crate) use self::promote::{cast, common_type};

@@ -154,14 +154,14 @@ impl Array {
     /// [`ErrorKind::Unsupported`] for a data type, codec or chunk grid that this release does not read, and
     /// [`ErrorKind::Store`] if the store fails.
     pub fn open(storage: ReadableStorage, path: &str) -> Result<Self> {
-        Self::open_format(storage, path, None)
+        Self::open_with(storage, path, None)
     }
 
     /// [`open`](Self::open) with options, or with just a format, for nodes that hold metadata of both.
     ///
     /// # Errors
     /// As [`open`](Self::open).
-    pub fn open_format(storage: ReadableStorage, path: &str, options: impl Into<OpenOptions>) -> Result<Self> {
+    pub fn open_with(storage: ReadableStorage, path: &str, options: impl Into<OpenOptions>) -> Result<Self> {
         let source = Source::Storage(storage);
         Self::from_source(source, path, &options.into(), path)
     }

@@ -10,37 +10,21 @@ use crate::cancel::Cancel;
 use crate::error::ErrorKind;
 use crate::plan::grid::Grid;
 use crate::plan::group::Groups;
+use crate::random::Bits;
 use crate::selection::{BoundSelections, Indexing, Indices, Item, Mask, OutOfBounds, Selections, Shapes};
 
-/// `SplitMix64`.
-struct Bits(u64);
-
-impl Bits {
-    fn below(&mut self, bound: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut bits = self.0;
-        bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (bits ^ (bits >> 31)) % bound
+/// Any indices of an axis, some in runs.
+fn indices(bits: &mut Bits, len: u64, count: u64) -> Vec<i64> {
+    if len == 0 {
+        return vec![];
     }
-
-    /// A number in `low..=high`.
-    fn between(&mut self, low: i64, high: i64) -> i64 {
-        low + self.below((high - low + 1) as u64) as i64
-    }
-
-    fn indices(&mut self, len: u64, count: u64) -> Vec<i64> {
-        if len == 0 {
-            return vec![];
-        }
-        let len = len as i64;
-        let mut at = self.between(-len, len - 1);
-        let next = |_| {
-            at = if self.below(3) == 0 { self.between(-len, len - 1) } else { (at + 1).min(len - 1) };
-            at
-        };
-        (0..count).map(next).collect()
-    }
+    let len = len as i64;
+    let mut at = bits.between(-len, len - 1);
+    let next = |_| {
+        at = if bits.below(3) == 0 { bits.between(-len, len - 1) } else { (at + 1).min(len - 1) };
+        at
+    };
+    (0..count).map(next).collect()
 }
 
 fn nonzero(lengths: &[u64]) -> Vec<NonZeroU64> {
@@ -103,7 +87,7 @@ fn random_selections(bits: &mut Bits, shapes: &Shapes, rows: usize) -> Selection
             let (mut offsets, mut values) = (vec![0], vec![]);
             for row in 0..rows {
                 let count = bits.below(8);
-                values.extend(bits.indices(shapes.of(row)[axis], count));
+                values.extend(indices(bits, shapes.of(row)[axis], count));
                 offsets.push(values.len() as i64);
             }
             Selections::indices(offsets, values).unwrap().with_first_axis(axis)
@@ -126,7 +110,7 @@ fn random_selections(bits: &mut Bits, shapes: &Shapes, rows: usize) -> Selection
                     } else if form == 3 && bits.below(3) == 0 {
                         Mask::new((0..len).map(|_| bits.below(2) == 0).collect::<BooleanBuffer>()).into()
                     } else {
-                        Indices::new(bits.indices(len, count)).into()
+                        Indices::new(indices(bits, len, count)).into()
                     });
                 }
                 items.insert(bits.below(rank as u64 + 1) as usize, Item::NewAxis);

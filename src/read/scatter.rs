@@ -512,5 +512,5 @@ pub(super) fn fill_run(bytes: &mut [u8], value: &[u8]) {
 }
 
 #[cfg(test)]
-#[path = "scatter_tests.rs"]
+#[path = "scatter_tests/mod.rs"]
 mod tests;

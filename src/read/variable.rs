@@ -17,7 +17,7 @@ use super::execute::Column;
 use super::fetch::{Fetch, Fetched, Place};
 use super::scatter::{Claim, Scatter};
 use super::worker::{Worker, WorkerScratch, shared_len};
-use crate::arrow::ElementType;
+use crate::arrow::{ElementType, too_large};
 use crate::cancel::Cancel;
 use crate::chunk::{Array, CELL_LEN, Cell, Elements, Extent, cells};
 use crate::error::{Error, ErrorKind, Result};
@@ -112,10 +112,6 @@ impl Held {
         nulls: Option<NullBuffer>,
         cancel: &Cancel,
     ) -> Result<(ArrayRef, u64)> {
-        let too_large = || {
-            Error::new(ErrorKind::Allocation, "the result has more than 2^63 - 1 bytes")
-                .remedy("Read fewer or smaller selections at a time.")
-        };
         let of = of.as_chunks::<CELL_LEN>().0;
         let unit = column.element.unit() as u64;
         let mut offsets = Output::new((of.len() + 1).checked_mul(8).ok_or_else(too_large)?)?;

@@ -20,6 +20,7 @@ const MOST_DEFLATED: u64 = 1032;
 pub(crate) struct ZipFile {
     path: PathBuf,
     file: Arc<File>,
+    len: u64,
     archive: ZipArchive<At>,
     /// What stands in front of the keys in the names of members.
     prefix: String,
@@ -52,7 +53,7 @@ impl ZipFile {
         }
         let archive = ZipArchive::new(At { file: file.clone(), position: 0, len }).map_err(zip_error)?;
         let prefix = folder(&archive, node_path.trim_matches('/'));
-        Ok(Self { path: path.to_path_buf(), file, archive, prefix })
+        Ok(Self { path: path.to_path_buf(), file, len, archive, prefix })
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -79,7 +80,7 @@ impl ZipFile {
         let (len, encoded_len) = (member.size(), member.compressed_size());
         let start = member.data_start().ok_or_else(|| damaged("a member without data"))?;
         let end = start.checked_add(encoded_len);
-        if end.is_none_or(|end| end > archive_len(&self.file)) {
+        if end.is_none_or(|end| end > self.len) {
             return Err(damaged("a member that ends behind the file"));
         }
         match member.compression() {
@@ -96,10 +97,6 @@ impl ZipFile {
                 .expected("members that are stored or deflated")),
         }
     }
-}
-
-fn archive_len(file: &File) -> u64 {
-    file.metadata().map_or(0, |metadata| metadata.len())
 }
 
 /// The folder that all members lie in, with a slash, unless there are metadata at `node_path`.

@@ -74,11 +74,13 @@ impl ElementType {
 /// [`ErrorKind::Allocation`] if there is no room for them.
 pub(crate) fn room(element: &ElementType, len: usize) -> Result<(Output, usize)> {
     let bytes = len.checked_mul(element.room()).filter(|&bytes| isize::try_from(bytes).is_ok());
-    let bytes = bytes.ok_or_else(|| {
-        Error::new(ErrorKind::Allocation, "the result has more than 2^63 - 1 bytes")
-            .remedy("Read fewer or smaller selections at a time.")
-    })?;
+    let bytes = bytes.ok_or_else(too_large)?;
     Ok((Output::new(bytes)?, bytes - len * element.size()))
+}
+
+pub(crate) fn too_large() -> Error {
+    Error::new(ErrorKind::Allocation, "the result has more than 2^63 - 1 bytes")
+        .remedy("Read fewer or smaller selections at a time.")
 }
 
 /// Makes an array of `len` elements that were scattered into a buffer of [`room`].
