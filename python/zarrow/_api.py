@@ -262,7 +262,10 @@ def read_ragged(
     handles, of = _open_arrays(array, path, sources, fields)
     mode, promotes = check_indexing(indexing), check_promote(promote)
     asked = check_selections(selections, mode)
-    how = options(asked, handles, promotes, threads, memory_limit, missing_chunks, fill)
+    how = options(
+        asked, handles, promote=promotes, threads=threads, memory_limit=memory_limit,
+        missing_chunks=missing_chunks, fill=fill,
+    )  # fmt: skip
     result, stats = _zarrow._read(handles, of, asked, mode, promotes, how)
     return (result, stats) if return_stats else result
 
@@ -313,7 +316,10 @@ def plan(
     handles, of = _open_arrays(array, path, sources, fields)
     mode, promotes = check_indexing(indexing), check_promote(promote)
     asked = check_selections(selections, mode)
-    how = options(asked, handles, promotes, threads, memory_limit, missing_chunks, fill)
+    how = options(
+        asked, handles, promote=promotes, threads=threads, memory_limit=memory_limit,
+        missing_chunks=missing_chunks, fill=fill,
+    )  # fmt: skip
     if not isinstance(asked, Selections):
         asked = _zarrow._items([settled(each) for each in asked], mode, handles, of)
     return _zarrow._plan(handles, of, asked, promotes, how)

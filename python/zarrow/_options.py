@@ -39,6 +39,7 @@ def check_promote(promote: bool) -> bool:
 def options(
     selections: Any,
     arrays: Sequence[Array],
+    *,
     promote: bool,
     threads: int | None,
     memory_limit: int | None,
