@@ -1,28 +1,46 @@
-//! The caller's wish to stop.
+//! The caller's wish to stop, or to have it within a time.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 use crate::error::{Error, ErrorKind, Result};
 
 /// Beats between two looks at the wish: so many steps of planning take well under a millisecond.
 const PULSE: u32 = 1 << 14;
 
-/// A flag that the caller may set at any time.
+/// Flags that the caller, or who waits, may set at any time, and an end.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Cancel(Option<Arc<AtomicBool>>);
+pub(crate) struct Cancel {
+    flags: Vec<Arc<AtomicBool>>,
+    deadline: Option<(Instant, Duration)>,
+}
 
 impl Cancel {
-    pub(crate) fn new(flag: Arc<AtomicBool>) -> Self {
-        Self(Some(flag))
+    /// What `flag` cancels too.
+    pub(crate) fn with(mut self, flag: Arc<AtomicBool>) -> Self {
+        self.flags.push(flag);
+        self
+    }
+
+    /// What ends `timeout` from now, if it does not end earlier.
+    pub(crate) fn within(mut self, timeout: Duration) -> Self {
+        if self.deadline.is_none() {
+            self.deadline = Instant::now().checked_add(timeout).map(|end| (end, timeout));
+        }
+        self
     }
 
     /// # Errors
-    /// [`ErrorKind::Cancelled`] once the flag is set.
+    /// [`ErrorKind::Cancelled`] once a flag is set, [`ErrorKind::TimedOut`] after the end.
     pub(crate) fn check(&self) -> Result<()> {
-        match &self.0 {
-            Some(flag) if flag.load(Ordering::Relaxed) => {
-                Err(Error::new(ErrorKind::Cancelled, "the read was cancelled"))
+        if self.flags.iter().any(|flag| flag.load(Ordering::Relaxed)) {
+            return Err(Error::new(ErrorKind::Cancelled, "the read was cancelled"));
+        }
+        match self.deadline {
+            Some((end, timeout)) if Instant::now() >= end => {
+                Err(Error::new(ErrorKind::TimedOut, format!("the read was not done after {timeout:?}"))
+                    .remedy("Allow more time, or read fewer selections at a time."))
             }
             _ => Ok(()),
         }

@@ -25,6 +25,8 @@ pub enum ErrorKind {
     Allocation,
     /// The caller cancelled the read.
     Cancelled,
+    /// The read took longer than it was allowed to.
+    TimedOut,
     /// A bug in this crate; please report it.
     Internal,
 }

@@ -37,9 +37,11 @@
 const _: () = assert!(usize::BITS == 64, "zarrow needs a 64-bit target");
 
 mod arrow;
+mod cache;
 mod cancel;
 mod chunk;
 mod error;
+mod later;
 mod memory;
 mod plan;
 mod planned;
@@ -50,14 +52,22 @@ mod selection;
 mod store;
 
 pub use crate::arrow::{ElementType, Member, NarrowFloat, Ragged, StructType, Time, Unit, read_batch};
+pub use crate::cache::ChunkCache;
 pub use crate::chunk::{Array, ForeignCodecs, ForeignDecoder, ForeignError, OpenOptions};
 pub use crate::error::{Error, ErrorKind, Result};
 pub use crate::plan::Layout;
-pub use crate::planned::{Plan, PlanOptions, read_ragged};
-pub use crate::read::{MissingChunks, ReadOptions, ReadStats};
+pub use crate::planned::{Plan, PlanOptions, read_ragged, read_ragged_async};
+pub use crate::read::{MissingChunks, Progress, ReadOptions, ReadStats};
 pub use crate::selection::{BoundSelections, Indexing, Indices, Item, Mask, OutOfBounds, Points, Selections};
 pub use crate::store::ZarrFormat;
+#[cfg(feature = "object-store")]
+pub use crate::store::remote::ObjectStores;
+#[doc(hidden)]
+pub use crate::store::remote::get_async;
 
+/// The `object_store` release whose stores [`ObjectStores`] takes.
+#[cfg(feature = "object-store")]
+pub use object_store;
 /// The `zarrs` release whose stores [`Array::open`] takes.
 pub use zarrs;
 

@@ -13,6 +13,7 @@ use crate::arrow::{ElementType, Ragged, carry_out, common_type};
 use crate::cancel::Cancel;
 use crate::chunk::Array;
 use crate::error::{Error, ErrorKind, Result};
+use crate::later::later;
 use crate::plan::{self, Layout};
 use crate::read::execute::Column;
 use crate::read::{ReadOptions, ReadStats};
@@ -50,7 +51,7 @@ impl PlanOptions {
     /// Ends planning with [`ErrorKind::Cancelled`] soon after `cancel` becomes true.
     #[must_use]
     pub fn with_cancel(mut self, cancel: Arc<AtomicBool>) -> Self {
-        self.cancel = Cancel::new(cancel);
+        self.cancel = self.cancel.with(cancel);
         self
     }
 }
@@ -128,7 +129,17 @@ impl Plan {
     /// # Errors
     /// [`ErrorKind::Store`] if a store fails, [`ErrorKind::Decode`] if a chunk is corrupt, each naming the key.
     pub fn read(&self, options: &ReadOptions) -> Result<Ragged> {
-        self.read_after(options, std::time::Duration::ZERO)
+        self.read_after(&options.started(), std::time::Duration::ZERO)
+    }
+
+    /// [`read`](Self::read) that does not block: the future may be awaited by any executor, and ends the read when it is
+    /// dropped.
+    ///
+    /// # Errors
+    /// As [`read`](Self::read).
+    pub async fn read_async(&self, options: &ReadOptions) -> Result<Ragged> {
+        let plan = self.clone();
+        later(options, move |options| plan.read(options)).await
     }
 
     fn read_after(&self, options: &ReadOptions, plan_time: std::time::Duration) -> Result<Ragged> {
@@ -275,9 +286,23 @@ pub fn read_ragged(
     selections: &Selections,
     options: &ReadOptions,
 ) -> Result<Ragged> {
-    let start = Instant::now();
+    let (start, options) = (Instant::now(), &options.started());
     let plan = Plan::new(arrays, Some(sources), selections, &PlanOptions::from(options))?;
     plan.read_after(options, start.elapsed())
+}
+
+/// [`read_ragged`] that does not block: the future may be awaited by any executor, and ends the read when it is dropped.
+///
+/// # Errors
+/// As [`read_ragged`].
+pub async fn read_ragged_async(
+    arrays: &[Array],
+    sources: &[u32],
+    selections: &Selections,
+    options: &ReadOptions,
+) -> Result<Ragged> {
+    let (arrays, sources, selections) = (arrays.to_vec(), sources.to_vec(), selections.clone());
+    later(options, move |options| read_ragged(&arrays, &sources, &selections, options)).await
 }
 
 /// The data type that all arrays have.

@@ -17,7 +17,9 @@ use crate::foreign::ForeignCodecs;
 pub(crate) struct Array {
     pub(crate) inner: zarrow::Array,
     /// What decodes chunks with codecs that zarrow does not have.
-    foreign: Option<Py<PyAny>>,
+    pub(crate) foreign: Option<Py<PyAny>>,
+    /// The arguments of `_open_remote`, if that made it.
+    pub(crate) remote: Option<Py<PyDict>>,
 }
 
 /// Opens the array in the directory `root`, or at node path `inside` of the zip file `root`; `zarr_format` is 2, 3 or
@@ -44,7 +46,7 @@ pub(crate) fn _open_local(
         let Some(fields) = fields else { return Ok(array) };
         array.with_fields(&fields.iter().map(String::as_str).collect::<Vec<_>>())
     };
-    py.detach(open).map(|inner| Array { inner, foreign }).map_err(|error| to_python(py, &error))
+    py.detach(open).map(|inner| Array { inner, foreign, remote: None }).map_err(|error| to_python(py, &error))
 }
 
 #[pymethods]
@@ -84,7 +86,11 @@ impl Array {
     fn _with_fields(&self, py: Python<'_>, names: Vec<String>) -> PyResult<Self> {
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
         let inner = self.inner.with_fields(&names).map_err(|error| to_python(py, &error))?;
-        Ok(Self { inner, foreign: self.foreign.as_ref().map(|foreign| foreign.clone_ref(py)) })
+        Ok(Self {
+            inner,
+            foreign: self.foreign.as_ref().map(|foreign| foreign.clone_ref(py)),
+            remote: self.remote.as_ref().map(|remote| remote.clone_ref(py)),
+        })
     }
 
     /// Whether elements differ in length.
@@ -160,6 +166,9 @@ impl Array {
     }
 
     fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyTuple>)> {
+        if let Some(arguments) = &self.remote {
+            return crate::remote::reduce(py, arguments, self.fields(py)?);
+        }
         let open = py.import("zarrow._zarrow")?.getattr("_open_local")?;
         let (root, inside) = match self.inner.zip_file() {
             Some(file) => (file.as_os_str().to_owned(), Some(self.inner.node_path())),

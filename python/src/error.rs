@@ -26,6 +26,8 @@ fn class_name(kind: ErrorKind) -> &'static str {
         ErrorKind::Decode => "DecodeError",
         ErrorKind::Unsupported => "UnsupportedError",
         ErrorKind::Allocation => "AllocationError",
+        ErrorKind::TimedOut => "ReadTimeoutError",
+        ErrorKind::Cancelled => "CancelledError",
         _ => "ZarrowError",
     }
 }

@@ -1,4 +1,4 @@
-//! Work that Ctrl-C ends.
+//! Work that Ctrl-C, a progress callback or another thread ends.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -8,16 +8,51 @@ use std::thread;
 use std::time::Duration;
 
 use pyo3::prelude::*;
+use zarrow::Progress;
 
 use crate::error::{exception, to_python};
 
 /// How often to look for signals.
 const PATIENCE: Duration = Duration::from_millis(50);
 
-/// Works on another thread, while this one, which Python hands signals to, waits for the end or for Ctrl-C. `work` gets
-/// the flag that tells it to stop.
+/// What ends a read from another thread.
+#[pyclass(module = "zarrow", frozen)]
+#[derive(Default)]
+pub(crate) struct Canceller(pub(crate) Arc<AtomicBool>);
+
+#[pymethods]
+impl Canceller {
+    #[new]
+    fn new() -> Self {
+        Self::default()
+    }
+
+    /// Ends the read that it was given to, soon.
+    fn cancel(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// A Python callable that is told how far a read is.
+pub(crate) struct Teller {
+    pub(crate) callable: Py<PyAny>,
+    pub(crate) progress: Arc<Progress>,
+}
+
+impl Teller {
+    fn tell(&self, py: Python<'_>) -> PyResult<()> {
+        let progress = &self.progress;
+        let (chunks, bytes) = (progress.chunks(), progress.bytes());
+        self.callable.call1(py, (chunks, progress.chunks_total(), bytes, progress.bytes_total()))?;
+        Ok(())
+    }
+}
+
+/// Works on another thread, while this one, which Python hands signals to, waits for the end or for Ctrl-C, and tells
+/// `teller` now and then. `work` gets the flag that tells it to stop.
 pub(crate) fn interruptibly<T: Send>(
     py: Python<'_>,
+    teller: Option<&Teller>,
     work: impl FnOnce(Arc<AtomicBool>) -> zarrow::Result<T> + Send,
 ) -> PyResult<T> {
     let cancel = Arc::new(AtomicBool::new(false));
@@ -36,12 +71,13 @@ pub(crate) fn interruptibly<T: Send>(
                 match wait.recv_timeout(PATIENCE) {
                     Ok(outcome) => return Some(outcome),
                     Err(RecvTimeoutError::Disconnected) => return None,
+                    Err(RecvTimeoutError::Timeout) if interrupt.is_some() => {}
                     Err(RecvTimeoutError::Timeout) => {
-                        let signals: PyResult<()> = Python::attach(|py| {
+                        let looked: PyResult<()> = Python::attach(|py| {
                             py.check_signals()?;
-                            Ok(())
+                            teller.map_or(Ok(()), |teller| teller.tell(py))
                         });
-                        if let (None, Err(error)) = (&interrupt, signals) {
+                        if let Err(error) = looked {
                             interrupt = Some(error);
                             cancel.store(true, Ordering::Relaxed);
                         }
@@ -52,7 +88,13 @@ pub(crate) fn interruptibly<T: Send>(
     });
     match (interrupt, outcome) {
         (Some(interrupt), _) => Err(interrupt),
-        (None, Some(outcome)) => outcome.map_err(|error| to_python(py, &error)),
+        (None, Some(Ok(outcome))) => {
+            if let Some(teller) = teller {
+                teller.tell(py)?;
+            }
+            Ok(outcome)
+        }
+        (None, Some(Err(error))) => Err(to_python(py, &error)),
         (None, None) => Err(exception(py, "ZarrowError", "the working thread panicked; please report this".to_owned())),
     }
 }

@@ -3,11 +3,13 @@
 #![allow(clippy::needless_pass_by_value, reason = "pyo3 hands arguments over by value")]
 
 mod array;
+mod cache;
 mod error;
 mod foreign;
 mod interrupt;
 mod plan;
 mod read;
+mod remote;
 mod selections;
 
 use pyo3::prelude::*;
@@ -19,7 +21,13 @@ fn _zarrow(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<selections::Selections>()?;
     module.add_class::<plan::Plan>()?;
     module.add_class::<read::ReadStats>()?;
+    module.add_class::<interrupt::Canceller>()?;
+    module.add_class::<cache::ChunkCache>()?;
+    module.add_function(wrap_pyfunction!(cache::_chunk_cache, module)?)?;
+    module.add_function(wrap_pyfunction!(remote::_remote_get, module)?)?;
+    module.add_function(wrap_pyfunction!(remote::_remote_list, module)?)?;
     module.add_function(wrap_pyfunction!(array::_open_local, module)?)?;
+    module.add_function(wrap_pyfunction!(remote::_open_remote, module)?)?;
     module.add_function(wrap_pyfunction!(selections::_boxes, module)?)?;
     module.add_function(wrap_pyfunction!(selections::_lists, module)?)?;
     module.add_function(wrap_pyfunction!(selections::_items, module)?)?;

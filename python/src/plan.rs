@@ -9,7 +9,7 @@ use zarrow::PlanOptions;
 use crate::array::Array;
 use crate::error::to_python;
 use crate::interrupt::interruptibly;
-use crate::read::{Options, read_interruptibly};
+use crate::read::{Options, Watch, read_interruptibly};
 use crate::selections::Selections;
 
 /// What a read will do. Made by `zarrow.plan`.
@@ -30,7 +30,7 @@ pub(crate) fn _plan(py: Python<'_>, args: Bound<'_, PyTuple>) -> PyResult<Plan> 
     let arrays: Vec<_> = arrays.iter().map(|array| array.get().inner.clone()).collect();
     let sources = sources.map(|sources| crate::read::sources(&sources)).transpose()?;
     let selections = &selections.get().inner;
-    let inner = interruptibly(py, |cancel| {
+    let inner = interruptibly(py, None, |cancel| {
         let options = PlanOptions::default().with_promote(promote).with_cancel(cancel);
         zarrow::Plan::new(&arrays, sources.as_deref(), selections, &options)
     })?;
@@ -108,7 +108,7 @@ impl Plan {
         if memory_limit.is_some() {
             options = options.with_memory_limit(memory_limit);
         }
-        let (rows, stats) = read_interruptibly(py, options, |options| self.inner.read(options))?;
+        let (rows, stats) = read_interruptibly(py, options, &Watch::default(), |options| self.inner.read(options))?;
         Ok(if return_stats { (rows, stats).into_pyobject(py)?.into_any() } else { rows })
     }
 

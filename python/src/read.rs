@@ -1,5 +1,6 @@
 //! The read itself, and what it did.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use arrow_array::cast::AsArray;
@@ -8,11 +9,12 @@ use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use pyo3_arrow::PyArray;
-use zarrow::{MissingChunks, PlanOptions, ReadOptions};
+use zarrow::{MissingChunks, PlanOptions, Progress, ReadOptions};
 
 use crate::array::Array;
+use crate::cache::ChunkCache;
 use crate::error::exception;
-use crate::interrupt::interruptibly;
+use crate::interrupt::{Canceller, Teller, interruptibly};
 use crate::selections::{Selections, Targets, from_python};
 
 /// What one read did.
@@ -28,21 +30,34 @@ pub(crate) struct Options {
     memory_limit: Option<usize>,
     missing_chunks: MissingChunks,
     fill: Option<Vec<u8>>,
+    concurrency: Option<usize>,
+    max_gap: Option<usize>,
+    timeout: Option<f64>,
+}
+
+/// What watches over one read, or ends it.
+#[derive(FromPyObject, Default)]
+#[pyo3(from_item_all)]
+pub(crate) struct Watch<'py> {
+    /// Called with the chunks and the bytes that are done, each followed by all there are to do.
+    progress: Option<Bound<'py, PyAny>>,
+    cancel: Option<Bound<'py, Canceller>>,
+    cache: Option<Bound<'py, ChunkCache>>,
 }
 
 impl<'py> FromPyObject<'_, 'py> for Options {
     type Error = PyErr;
 
     fn extract(options: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
-        type Parts = (Option<usize>, Option<usize>, String, Option<Vec<u8>>);
-        let (threads, memory_limit, missing_chunks, fill): Parts = options.extract()?;
+        type Parts = (Option<usize>, Option<usize>, String, Option<Vec<u8>>, Option<usize>, Option<usize>, Option<f64>);
+        let (threads, memory_limit, missing_chunks, fill, concurrency, max_gap, timeout): Parts = options.extract()?;
         let missing_chunks = match missing_chunks.as_str() {
             "fill" => MissingChunks::Fill,
             "null" => MissingChunks::Null,
             "error" => MissingChunks::Error,
             other => return Err(PyValueError::new_err(format!("missing_chunks is {other:?}"))),
         };
-        Ok(Self { threads, memory_limit, missing_chunks, fill })
+        Ok(Self { threads, memory_limit, missing_chunks, fill, concurrency, max_gap, timeout })
     }
 }
 
@@ -53,6 +68,9 @@ impl Options {
             .with_memory_limit(self.memory_limit)
             .with_missing_chunks(self.missing_chunks)
             .with_fill(self.fill.as_deref())
+            .with_concurrency(self.concurrency)
+            .with_max_gap(self.max_gap)
+            .with_timeout(self.timeout.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()))
     }
 }
 
@@ -65,7 +83,7 @@ pub(crate) fn sources(array: &Bound<'_, PyAny>) -> PyResult<Vec<u32>> {
 
 /// Reads `selections` (`zarrow.Selections` or an iterable) of `arrays`: a pyarrow array and the stats.
 #[pyfunction]
-#[pyo3(signature = (arrays, of, selections, indexing, promote, options))]
+#[pyo3(signature = (arrays, of, selections, indexing, promote, options, watch))]
 pub(crate) fn _read<'py>(
     py: Python<'py>,
     arrays: Vec<Bound<'py, Array>>,
@@ -74,6 +92,7 @@ pub(crate) fn _read<'py>(
     indexing: &str,
     promote: bool,
     options: Options,
+    watch: Watch<'py>,
 ) -> PyResult<(Bound<'py, PyAny>, ReadStats)> {
     let arrays: Vec<_> = arrays.iter().map(|array| array.get().inner.clone()).collect();
     let of = of.map(|of| sources(&of)).transpose()?;
@@ -81,7 +100,7 @@ pub(crate) fn _read<'py>(
         Ok(selections) => selections.get().inner.clone(),
         Err(_) => from_python(py, selections, indexing, Targets { arrays: &arrays, of: of.as_deref() })?,
     };
-    read_interruptibly(py, options.to_core(), |options| match (&arrays[..], &of) {
+    read_interruptibly(py, options.to_core(), &watch, |options| match (&arrays[..], &of) {
         ([array], None) => array.read(&selections, options),
         (_, of) if promote => {
             let how = PlanOptions::from(options).with_promote(true);
@@ -95,12 +114,22 @@ pub(crate) fn _read<'py>(
 const MAX_DEPTH: usize = 63;
 
 /// Reads, and hands the result to pyarrow.
-pub(crate) fn read_interruptibly(
-    py: Python<'_>,
+pub(crate) fn read_interruptibly<'py>(
+    py: Python<'py>,
     options: ReadOptions,
+    watch: &Watch<'_>,
     read: impl FnOnce(&ReadOptions) -> zarrow::Result<zarrow::Ragged> + Send,
-) -> PyResult<(Bound<'_, PyAny>, ReadStats)> {
-    let ragged = interruptibly(py, |cancel| read(&options.with_cancel(cancel)))?;
+) -> PyResult<(Bound<'py, PyAny>, ReadStats)> {
+    let progress = Arc::new(Progress::default());
+    let teller = watch.progress.as_ref().map(|callable| Teller { callable: callable.clone().unbind(), progress });
+    let mut options = options.with_progress(teller.as_ref().map(|teller| teller.progress.clone()));
+    if let Some(cache) = &watch.cache {
+        options = options.with_cache(Some(cache.get().inner.clone()));
+    }
+    if let Some(canceller) = &watch.cancel {
+        options = options.with_cancel(canceller.get().0.clone());
+    }
+    let ragged = interruptibly(py, teller.as_ref(), |cancel| read(&options.with_cancel(cancel)))?;
     let stats = ReadStats { inner: *ragged.stats() };
     let depth = ragged.offsets().len() + ragged.element_type().depth();
     if depth > MAX_DEPTH {
@@ -125,10 +154,13 @@ pub(crate) fn _read_stats(values: &Bound<'_, PyDict>) -> PyResult<ReadStats> {
     inner.chunks_decoded = count("chunks_decoded")?;
     inner.chunks_foreign = count("chunks_foreign")?;
     inner.chunks_missing = count("chunks_missing")?;
+    inner.chunks_cached = count("chunks_cached")?;
     inner.bytes_fetched = get("bytes_fetched")?.extract()?;
     inner.bytes_decoded = get("bytes_decoded")?.extract()?;
     inner.bytes_out = get("bytes_out")?.extract()?;
     inner.pieces = count("pieces")?;
+    inner.requests = count("requests")?;
+    inner.max_in_flight = count("max_in_flight")?;
     inner.bytes_held = get("bytes_held")?.extract()?;
     inner.plan_time = seconds("plan_seconds")?;
     inner.read_time = seconds("read_seconds")?;
@@ -167,6 +199,12 @@ impl ReadStats {
         self.inner.chunks_missing
     }
 
+    /// Read chunks that were found decoded in a cache.
+    #[getter]
+    fn chunks_cached(&self) -> usize {
+        self.inner.chunks_cached
+    }
+
     /// Encoded bytes fetched from the store, shard indices included.
     #[getter]
     fn bytes_fetched(&self) -> u64 {
@@ -183,6 +221,18 @@ impl ReadStats {
     #[getter]
     fn bytes_out(&self) -> u64 {
         self.inner.bytes_out
+    }
+
+    /// Requests to a store that is not on this machine.
+    #[getter]
+    fn requests(&self) -> usize {
+        self.inner.requests
+    }
+
+    /// The most requests that were in flight at once.
+    #[getter]
+    fn max_in_flight(&self) -> usize {
+        self.inner.max_in_flight
     }
 
     /// Parts of selections that were copied, each from one read chunk.
@@ -217,9 +267,12 @@ impl ReadStats {
         dict.set_item("chunks_decoded", self.chunks_decoded())?;
         dict.set_item("chunks_foreign", self.chunks_foreign())?;
         dict.set_item("chunks_missing", self.chunks_missing())?;
+        dict.set_item("chunks_cached", self.chunks_cached())?;
         dict.set_item("bytes_fetched", self.bytes_fetched())?;
         dict.set_item("bytes_decoded", self.bytes_decoded())?;
         dict.set_item("bytes_out", self.bytes_out())?;
+        dict.set_item("requests", self.requests())?;
+        dict.set_item("max_in_flight", self.max_in_flight())?;
         dict.set_item("pieces", self.pieces())?;
         dict.set_item("bytes_held", self.bytes_held())?;
         dict.set_item("plan_seconds", self.plan_seconds())?;

@@ -12,14 +12,18 @@ Start with :func:`read_ragged`. Use :func:`ranges`, :func:`boxes`, :func:`window
 many times, and :func:`plan` to see what a read will do.
 """
 
-from zarrow._api import open_array, plan, read_ragged
+from zarrow._api import plan, read_ragged, read_ragged_async
+from zarrow._group import Group, open_group
+from zarrow._open import open_array
 from zarrow._selections import boxes, indices, ranges, rows, windows
-from zarrow._zarrow import Array, Plan, ReadStats, Selections, __version__
+from zarrow._zarrow import Array, ChunkCache, Plan, ReadStats, Selections, __version__
 from zarrow.errors import (
     AllocationError,
+    CancelledError,
     DecodeError,
     MetadataError,
     NotFoundError,
+    ReadTimeoutError,
     SelectionError,
     StoreError,
     UnsupportedError,
@@ -29,11 +33,15 @@ from zarrow.errors import (
 __all__ = [
     "AllocationError",
     "Array",
+    "CancelledError",
+    "ChunkCache",
     "DecodeError",
+    "Group",
     "MetadataError",
     "NotFoundError",
     "Plan",
     "ReadStats",
+    "ReadTimeoutError",
     "SelectionError",
     "Selections",
     "StoreError",
@@ -43,9 +51,11 @@ __all__ = [
     "boxes",
     "indices",
     "open_array",
+    "open_group",
     "plan",
     "ranges",
     "read_ragged",
+    "read_ragged_async",
     "rows",
     "windows",
 ]

@@ -2,93 +2,34 @@
 
 from __future__ import annotations
 
-import os
-import re
-import sys
-from pathlib import Path
+import asyncio
+import functools
 from typing import TYPE_CHECKING, Any, Literal, cast, overload
-from urllib.parse import urlsplit
-from urllib.request import url2pathname
 
 import numpy as np
 import pyarrow as pa
 
 from zarrow import _zarrow
-from zarrow._codecs import foreign_decoder
 from zarrow._columns import _column, _type_name
 from zarrow._items import check_selections, settled
-from zarrow._options import check_indexing, check_promote, options
-from zarrow._zarrow import Array, Selections
-from zarrow.errors import SelectionError, UnsupportedError
+from zarrow._open import open_array
+from zarrow._options import check_indexing, check_promote, options, watch
+from zarrow._stores import readers
+from zarrow._zarrow import Array, Canceller, Selections
+from zarrow.errors import SelectionError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
-    from zarrow._typing import ArrayLike, Indexing, Integers, MissingChunks, Selection
-    from zarrow._zarrow import Plan, ReadStats
-
-_ACCEPTED = (
-    "expected a path (str or os.PathLike), a zarr.Array on a LocalStore or ZipStore, "
-    "or a zarrow.Array"
-)
-_URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)(::[A-Za-z][A-Za-z0-9+.-]+)*://")
-
-
-def open_array(store: ArrayLike, *, path: str | None = None) -> Array:
-    """Open a Zarr array for any number of reads.
-
-    Parameters
-    ----------
-    store
-        The path of the array itself, or of a store together with `path`: a folder, or a zip file
-        (where all of it lies in one folder, that may be left out of `path`). Or a ``zarr.Array``
-        that lies on a ``zarr.storage.LocalStore`` or ``ZipStore``. A ``zarrow.Array`` is given back
-        as it is.
-    path
-        Where the array lies in the store, such as ``"group/array"``. Only together with a path of a
-        store.
-
-    Returns
-    -------
-    Array
-        A handle with `shape`, `dtype`, `chunks`, `shards` and `attrs`. It may be used from many
-        threads. It sees chunks that are written later, but not a change of the metadata.
-
-    Notes
-    -----
-    Chunks with codecs that zarrow does not have are decoded by zarr-python, if it is installed and
-    has them: still each once, but one at a time, as Python does.
-
-    Raises
-    ------
-    NotFoundError
-        There is no array at the path.
-    MetadataError
-        The metadata of the array is not valid.
-    UnsupportedError
-        The array uses what zarrow does not read yet, or the path is the URL of something remote.
-    TypeError, ValueError
-        `store` is something else than the above, or it or `path` is no usable path.
-
-    Examples
-    --------
-    >>> import numpy as np, zarr, zarrow
-    >>> group = zarr.create_group("survey.zarr")
-    >>> _ = group.create_array("night1/image", data=np.zeros((100, 80), "f4"), chunks=(32, 32))
-    >>> image = zarrow.open_array("survey.zarr", path="night1/image")
-    >>> image.shape, image.dtype.name, image.chunks
-    ((100, 80), 'float32', (32, 32))
-    """
-    if isinstance(store, Array):
-        if path is not None:
-            raise TypeError(
-                f"path={path!r} was given with a zarrow.Array; expected path= only with a path"
-            )
-        return store
-    if isinstance(store, (str, os.PathLike)):
-        return _open_path(_local_path(store), path, None)
-    return _open_zarr_python(store, path)
-
+    from zarrow._typing import (
+        ArrayLike,
+        Indexing,
+        Integers,
+        MissingChunks,
+        ProgressCallback,
+        Selection,
+    )
+    from zarrow._zarrow import ChunkCache, Plan, ReadStats
 
 @overload
 def read_ragged(
@@ -105,6 +46,12 @@ def read_ragged(
     return_stats: Literal[False] = False,
     threads: int | None = None,
     memory_limit: int | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+    concurrency: int | None = None,
+    max_gap: int | None = None,
+    timeout: float | None = None,
+    progress: bool | ProgressCallback | None = None,
+    cache: ChunkCache | None = None,
 ) -> pa.Array: ...
 @overload
 def read_ragged(
@@ -121,6 +68,12 @@ def read_ragged(
     return_stats: Literal[True],
     threads: int | None = None,
     memory_limit: int | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+    concurrency: int | None = None,
+    max_gap: int | None = None,
+    timeout: float | None = None,
+    progress: bool | ProgressCallback | None = None,
+    cache: ChunkCache | None = None,
 ) -> tuple[pa.Array, ReadStats]: ...
 @overload
 def read_ragged(
@@ -137,6 +90,12 @@ def read_ragged(
     return_stats: bool,
     threads: int | None = None,
     memory_limit: int | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+    concurrency: int | None = None,
+    max_gap: int | None = None,
+    timeout: float | None = None,
+    progress: bool | ProgressCallback | None = None,
+    cache: ChunkCache | None = None,
 ) -> pa.Array | tuple[pa.Array, ReadStats]: ...
 def read_ragged(
     array: ArrayLike | Sequence[ArrayLike],
@@ -152,6 +111,12 @@ def read_ragged(
     return_stats: bool = False,
     threads: int | None = None,
     memory_limit: int | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+    concurrency: int | None = None,
+    max_gap: int | None = None,
+    timeout: float | None = None,
+    progress: bool | ProgressCallback | None = None,
+    cache: ChunkCache | None = None,
 ) -> pa.Array | tuple[pa.Array, ReadStats]:
     """Read many selections of an array, or of several, into one Arrow array with a row for each.
 
@@ -208,6 +173,24 @@ def read_ragged(
         subchunk. All decoded text and bytes of variable length that the result needs are held
         until their lengths are known, and count as well.
 
+    storage_options
+        As in :func:`open_array`.
+    concurrency
+        How many requests to a remote store are in flight at once. None: 64 at first, up to 1,024 as
+        long as more make it faster, and fewer where the store pushes back.
+    max_gap
+        The largest gap, in bytes, between two parts of a value in a remote store that one request
+        gets, together with what lies between them. None: 1 MiB. Smaller ones are read over where
+        that takes less time than a request, as seen so far.
+    timeout
+        The most seconds that planning and reading may take. None: any number.
+    progress
+        True shows a bar of tqdm. A callable is called now and then, and once at the end, with the
+        chunks that are done, all there are to do, and the same in decoded bytes.
+    cache
+        Where decoded chunks are kept for further reads, which then need not decode them again.
+        They are decoded whole.
+
     Returns
     -------
     pyarrow.Array
@@ -224,6 +207,8 @@ def read_ragged(
     ------
     SelectionError
         A selection does not fit the array, or keeps another number of axes than the others.
+    ReadTimeoutError
+        The read was not done after `timeout`.
     NotFoundError, StoreError
         There is no array at the path, it could not be read, or a chunk is missing and that is to
         be an error.
@@ -259,15 +244,157 @@ def read_ragged(
     >>> zarrow.read_ragged([z, w], [np.s_[0], np.s_[1], np.s_[1]], sources=[0, 1, 0]).to_pylist()
     [[0, 1, 2, 3], [102, 103], [4, 5, 6, 7]]
     """
-    handles, of = _open_arrays(array, path, sources, fields)
+    return _read_ragged(
+        array, selections, path=path, sources=sources, promote=promote, fields=fields,
+        indexing=indexing, missing_chunks=missing_chunks, fill=fill, return_stats=return_stats,
+        threads=threads, memory_limit=memory_limit, storage_options=storage_options,
+        concurrency=concurrency, max_gap=max_gap, timeout=timeout, progress=progress, cache=cache,
+    )  # fmt: skip
+
+
+def _read_ragged(
+    array: ArrayLike | Sequence[ArrayLike],
+    selections: Iterable[Selection] | Selections,
+    *,
+    path: str | None,
+    sources: Integers | None,
+    promote: bool,
+    fields: Sequence[str] | None,
+    indexing: Indexing,
+    missing_chunks: MissingChunks,
+    fill: Any,
+    return_stats: bool,
+    progress: bool | ProgressCallback | None,
+    cache: ChunkCache | None,
+    storage_options: Mapping[str, Any] | None,
+    canceller: Canceller | None = None,
+    **how_to: Any,
+) -> Any:
+    """Read, until it is done or `canceller` ends it."""
+    handles, of = _open_arrays(array, path, sources, fields, storage_options)
     mode, promotes = check_indexing(indexing), check_promote(promote)
     asked = check_selections(selections, mode)
     how = options(
-        asked, handles, promote=promotes, threads=threads, memory_limit=memory_limit,
-        missing_chunks=missing_chunks, fill=fill,
-    )  # fmt: skip
-    result, stats = _zarrow._read(handles, of, asked, mode, promotes, how)
+        asked, handles, promote=promotes, missing_chunks=missing_chunks, fill=fill, **how_to
+    )
+    watched = watch(progress, canceller, cache)
+    result, stats = _zarrow._read(handles, of, asked, mode, promotes, how, watched)
     return (result, stats) if return_stats else result
+
+
+@overload
+async def read_ragged_async(
+    array: ArrayLike | Sequence[ArrayLike],
+    selections: Iterable[Selection] | Selections,
+    *,
+    path: str | None = None,
+    sources: Integers | None = None,
+    promote: bool = False,
+    fields: Sequence[str] | None = None,
+    indexing: Indexing = "orthogonal",
+    missing_chunks: MissingChunks = "fill",
+    fill: Any = None,
+    return_stats: Literal[False] = False,
+    threads: int | None = None,
+    memory_limit: int | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+    concurrency: int | None = None,
+    max_gap: int | None = None,
+    timeout: float | None = None,
+    progress: bool | ProgressCallback | None = None,
+    cache: ChunkCache | None = None,
+) -> pa.Array: ...
+@overload
+async def read_ragged_async(
+    array: ArrayLike | Sequence[ArrayLike],
+    selections: Iterable[Selection] | Selections,
+    *,
+    path: str | None = None,
+    sources: Integers | None = None,
+    promote: bool = False,
+    fields: Sequence[str] | None = None,
+    indexing: Indexing = "orthogonal",
+    missing_chunks: MissingChunks = "fill",
+    fill: Any = None,
+    return_stats: Literal[True],
+    threads: int | None = None,
+    memory_limit: int | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+    concurrency: int | None = None,
+    max_gap: int | None = None,
+    timeout: float | None = None,
+    progress: bool | ProgressCallback | None = None,
+    cache: ChunkCache | None = None,
+) -> tuple[pa.Array, ReadStats]: ...
+@overload
+async def read_ragged_async(
+    array: ArrayLike | Sequence[ArrayLike],
+    selections: Iterable[Selection] | Selections,
+    *,
+    path: str | None = None,
+    sources: Integers | None = None,
+    promote: bool = False,
+    fields: Sequence[str] | None = None,
+    indexing: Indexing = "orthogonal",
+    missing_chunks: MissingChunks = "fill",
+    fill: Any = None,
+    return_stats: bool,
+    threads: int | None = None,
+    memory_limit: int | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+    concurrency: int | None = None,
+    max_gap: int | None = None,
+    timeout: float | None = None,
+    progress: bool | ProgressCallback | None = None,
+    cache: ChunkCache | None = None,
+) -> pa.Array | tuple[pa.Array, ReadStats]: ...
+async def read_ragged_async(
+    array: ArrayLike | Sequence[ArrayLike],
+    selections: Iterable[Selection] | Selections,
+    *,
+    path: str | None = None,
+    sources: Integers | None = None,
+    promote: bool = False,
+    fields: Sequence[str] | None = None,
+    indexing: Indexing = "orthogonal",
+    missing_chunks: MissingChunks = "fill",
+    fill: Any = None,
+    return_stats: bool = False,
+    threads: int | None = None,
+    memory_limit: int | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+    concurrency: int | None = None,
+    max_gap: int | None = None,
+    timeout: float | None = None,
+    progress: bool | ProgressCallback | None = None,
+    cache: ChunkCache | None = None,
+) -> pa.Array | tuple[pa.Array, ReadStats]:
+    """:func:`read_ragged`, for the tasks of an event loop, which goes on meanwhile.
+
+    Takes, gives and raises what that does. A task that is cancelled ends its read. Up to 64 reads
+    go on at once, on the same threads and connections as those of :func:`read_ragged`; others wait
+    for their turn.
+
+    Examples
+    --------
+    >>> import asyncio, numpy as np, zarr, zarrow
+    >>> z = zarr.create_array("dial.zarr", data=np.arange(12), chunks=(4,))
+    >>> asyncio.run(zarrow.read_ragged_async("dial.zarr", [np.s_[1:3], np.s_[10:]])).to_pylist()
+    [[1, 2], [10, 11]]
+    """
+    canceller = Canceller()
+    read = functools.partial(
+        _read_ragged, array, selections, path=path, sources=sources, promote=promote,
+        fields=fields, indexing=indexing, missing_chunks=missing_chunks, fill=fill,
+        return_stats=return_stats, threads=threads, memory_limit=memory_limit,
+        storage_options=storage_options, concurrency=concurrency, max_gap=max_gap,
+        timeout=timeout, progress=progress, cache=cache, canceller=canceller,
+    )  # fmt: skip
+    try:
+        return await asyncio.get_running_loop().run_in_executor(readers(), read)
+    except asyncio.CancelledError:
+        canceller.cancel()
+        raise
 
 
 def plan(
@@ -283,13 +410,17 @@ def plan(
     fill: Any = None,
     threads: int | None = None,
     memory_limit: int | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+    concurrency: int | None = None,
+    max_gap: int | None = None,
+    timeout: float | None = None,
 ) -> Plan:
     """Say what a read will do, without doing it.
 
     Parameters
     ----------
     array, selections, path, sources, promote, fields, indexing, missing_chunks, fill, threads, \
-    memory_limit
+    memory_limit, storage_options, concurrency, max_gap, timeout
         As those of :func:`read_ragged`.
 
     Returns
@@ -313,12 +444,13 @@ def plan(
     >>> plan.read().to_pylist()
     [[[1, 2], [5, 6]], [[8, 9, 10, 11]]]
     """
-    handles, of = _open_arrays(array, path, sources, fields)
+    handles, of = _open_arrays(array, path, sources, fields, storage_options)
     mode, promotes = check_indexing(indexing), check_promote(promote)
     asked = check_selections(selections, mode)
     how = options(
         asked, handles, promote=promotes, threads=threads, memory_limit=memory_limit,
-        missing_chunks=missing_chunks, fill=fill,
+        missing_chunks=missing_chunks, fill=fill, concurrency=concurrency, max_gap=max_gap,
+        timeout=timeout,
     )  # fmt: skip
     if not isinstance(asked, Selections):
         asked = _zarrow._items([settled(each) for each in asked], mode, handles, of)
@@ -330,6 +462,7 @@ def _open_arrays(
     path: str | None,
     sources: Integers | None,
     fields: Sequence[str] | None,
+    storage_options: Mapping[str, Any] | None,
 ) -> tuple[list[Array], pa.Array | None]:
     """Open one array, or several, and check the sources."""
     names = _check_fields(fields)
@@ -339,7 +472,10 @@ def _open_arrays(
                 f"sources was given, but array is of type {_type_name(array)}; "
                 "expected sources= only with a list of arrays: pass [array], or list(arrays)"
             )
-        return [_choose(open_array(cast("ArrayLike", array), path=path), names)], None
+        handle = open_array(
+            cast("ArrayLike", array), path=path, storage_options=storage_options
+        )
+        return [_choose(handle, names)], None
     if not array:
         raise ValueError("array is an empty list; expected at least one array")
     if sources is None:
@@ -355,7 +491,7 @@ def _open_arrays(
     opened: dict[tuple[str, int], Array] = {}  # an array that is given twice is read once
     handles = []
     for each in array:
-        handle = open_array(each, path=path)
+        handle = open_array(each, path=path, storage_options=storage_options)
         if handle is not each:
             handle = opened.setdefault((handle.path, handle.zarr_format), handle)
         handles.append(_choose(handle, names))
@@ -374,75 +510,3 @@ def _choose(array: Array, names: list[str] | None) -> Array:
     return array if names is None else array._with_fields(names)
 
 
-def _local_path(store: str | os.PathLike[str]) -> str:
-    """Find the path on this machine that `store` names."""
-    root = os.fspath(store)
-    if not isinstance(root, str):
-        raise TypeError(
-            f"store is a path of {_type_name(root)}; expected str: decode it with os.fsdecode"
-        )
-    if not root:
-        raise ValueError(
-            "store is an empty path; expected the path of an array or a store, such as '.'"
-        )
-    if match := _URL.match(root):
-        url = urlsplit(root)
-        if match[1].lower() != "file" or match[2] or url.netloc not in ("", "localhost"):
-            msg = (
-                f"store is the URL {root!r}; zarrow reads only local paths today: "
-                "copy the array to a local disk, or mount the store as a folder"
-            )
-            raise UnsupportedError(msg)
-        root = url2pathname(url.path)
-    return root
-
-
-def _join(root: str, path: str | None) -> str:
-    """Join the path of a store with the path of an array in it."""
-    return root if path is None else str(Path(root, *_names(path)))
-
-
-def _names(path: str | None) -> list[str]:
-    """Give the names that the path of an array is made of."""
-    if path is None:
-        return []
-    if not isinstance(path, str):
-        raise TypeError(f"path is of type {_type_name(path)}; expected a str such as 'group/array'")
-    parts = [part for part in path.split("/") if part]
-    if any(part in (".", "..") or "\\" in part for part in parts):
-        raise ValueError(
-            f"path is {path!r}; expected names joined by '/', without '.', '..' or a backslash"
-        )
-    return parts
-
-
-def _open_zarr_python(array: Any, path: str | None) -> Array:
-    """Open what may be an array of zarr-python, without importing that: who has one has done so."""
-    array_class = getattr(sys.modules.get("zarr"), "Array", None)
-    if array_class is None or not isinstance(array, array_class):
-        raise TypeError(f"array is of type {_type_name(array)}; {_ACCEPTED}")
-    store: Any = array.store
-    if _is_store(store, "LocalStore"):
-        root = store.root
-    elif _is_store(store, "ZipStore"):
-        root = store.path
-    else:
-        raise TypeError(f"array is a zarr.Array on a {_type_name(store)}; {_ACCEPTED}")
-    if path is not None:
-        raise TypeError(
-            f"path={path!r} was given with a zarr.Array; expected path= only with a path"
-        )
-    return _open_path(os.fspath(root), array.path, array.metadata.zarr_format)
-
-
-def _is_store(store: Any, name: str) -> bool:
-    store_class = getattr(sys.modules.get("zarr.storage"), name, None)
-    return store_class is not None and isinstance(store, store_class)
-
-
-def _open_path(root: str, path: str | None, zarr_format: int | None) -> Array:
-    """Open the array at a path in a directory, or in a zip file."""
-    if os.path.isfile(root):  # noqa: PTH113
-        inside = "/" + "/".join(_names(path))
-        return _zarrow._open_local(root, zarr_format, None, foreign_decoder, inside)
-    return _zarrow._open_local(_join(root, path), zarr_format, None, foreign_decoder)

@@ -45,7 +45,10 @@ def options(
     memory_limit: int | None,
     missing_chunks: MissingChunks,
     fill: Any,
-) -> tuple[int | None, int | None, str, bytes | None]:
+    concurrency: int | None = None,
+    max_gap: int | None = None,
+    timeout: float | None = None,
+) -> tuple[Any, ...]:
     """Check how to read, and bring it to the form that Rust takes."""
     dtype = result_dtype(arrays, promote=promote)
     filled = None
@@ -59,6 +62,9 @@ def options(
         _check_memory_limit(memory_limit),
         _check_name(missing_chunks, "missing_chunks", _MISSING_CHUNKS),
         filled,
+        _check_count(concurrency, "concurrency", 1),
+        _check_count(max_gap, "max_gap", 0),
+        _check_timeout(timeout),
     )
 
 
@@ -148,6 +154,66 @@ def _check_memory_limit(memory_limit: int | None) -> int | None:
             f"memory_limit is {limit}; expected a positive number of bytes, or None for no limit"
         )
     return min(limit, sys.maxsize)
+
+
+def _check_count(value: int | None, argument: str, least: int) -> int | None:
+    if value is None:
+        return None
+    count = _integer(value, argument)
+    if count < least:
+        raise ValueError(f"{argument} is {count}; expected at least {least}, or None")
+    return min(count, sys.maxsize)
+
+
+def _check_timeout(timeout: float | None) -> float | None:
+    if timeout is None:
+        return None
+    try:
+        seconds = float(timeout)
+    except (TypeError, ValueError) as err:
+        raise TypeError(f"timeout is {timeout!r}; expected a number of seconds or None") from err
+    if not seconds > 0:
+        raise ValueError(f"timeout is {timeout!r}; expected more than 0 seconds, or None")
+    return min(seconds, 1e9)
+
+
+def watch(progress: Any, cancel: Any, cache: Any) -> dict[str, Any]:
+    """Check who is told how far a read is, and bring it to the form that Rust takes."""
+    if progress is None or progress is False:
+        told = None
+    elif progress is True:
+        told = _bar()
+    elif callable(progress):
+        told = progress
+    else:
+        raise TypeError(
+            f"progress is {progress!r}; expected True, or a callable that takes chunks, all chunks, "
+            "bytes and all bytes"
+        )
+    if cache is not None and not isinstance(cache, _zarrow.ChunkCache):
+        raise TypeError(f"cache is {cache!r}; expected a zarrow.ChunkCache or None")
+    return {"progress": told, "cancel": cancel, "cache": cache}
+
+
+def _bar() -> Any:
+    """Make a progress bar of tqdm."""
+    try:
+        from tqdm.auto import tqdm  # noqa: PLC0415
+    except ImportError as err:
+        raise ImportError(
+            "progress=True shows a bar of tqdm, which is not installed; "
+            "install it, or pass a callable"
+        ) from err
+    bar = tqdm(unit="B", unit_scale=True, desc="zarrow")
+
+    def tell(chunks: int, chunks_total: int, done: int, total: int) -> None:
+        bar.total = total
+        bar.set_postfix_str(f"{chunks}/{chunks_total} chunks", refresh=False)
+        bar.update(done - bar.n)
+        if chunks == chunks_total > 0:
+            bar.close()
+
+    return tell
 
 
 def _integer(value: Any, argument: str) -> int:

@@ -1,7 +1,7 @@
 """The types of what a caller may pass."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import EllipsisType
 from typing import Any, Literal, Protocol, TypeAlias
 
@@ -35,7 +35,7 @@ class ZarrArray(Protocol):
 
     @property
     def store(self) -> Any:
-        """The store, which must be a ``zarr.storage.LocalStore``."""
+        """The store."""
 
     @property
     def path(self) -> str:
@@ -46,8 +46,39 @@ class ZarrArray(Protocol):
         """The metadata, which knows the version of the format."""
 
 
-#: The path of an array or a store, an array of zarr-python on a local store, or a handle of zarrow.
-ArrayLike: TypeAlias = str | os.PathLike[str] | ZarrArray | Array
+class ZarrStore(Protocol):
+    """A store of zarr-python: a ``zarr.abc.store.Store``, which zarrow does not import."""
+
+    async def get(self, key: str, prototype: Any, byte_range: Any = None) -> Any:
+        """Give the value of a key, or bytes of it."""
+
+
+class ObStore(Protocol):
+    """A store of obstore, which zarrow does not import."""
+
+    @property
+    def prefix(self) -> Any:
+        """What all keys begin with."""
+
+
+class IcechunkSession(Protocol):
+    """A session of Icechunk, which zarrow does not import."""
+
+    @property
+    def store(self) -> Any:
+        """The store of the session."""
+
+
+#: The path or URL of a store, or a store.
+StoreLike: TypeAlias = (
+    str | os.PathLike[str] | ZarrStore | ObStore | IcechunkSession | Mapping[str, Any]
+)
+
+#: The path or URL of an array or a store, a store, an array of zarr-python, or a handle of zarrow.
+ArrayLike: TypeAlias = StoreLike | ZarrArray | Array
+
+#: Is told the chunks that are done, all there are to do, and the same in decoded bytes.
+ProgressCallback: TypeAlias = Callable[[int, int, int, int], object]
 
 #: One item of a selection. A list or an array holds indices, or the bools of a mask.
 Item: TypeAlias = (

@@ -6,17 +6,23 @@ import pyarrow as pa
 
 __all__ = [
     "Array",
+    "Canceller",
+    "ChunkCache",
     "Plan",
     "ReadStats",
     "Selections",
     "__version__",
     "_boxes",
+    "_chunk_cache",
     "_items",
     "_lists",
     "_open_local",
+    "_open_remote",
     "_plan",
     "_read",
     "_read_stats",
+    "_remote_get",
+    "_remote_list",
 ]
 
 __version__: Final[str]
@@ -68,6 +74,70 @@ class Array:
     @property
     def zarr_format(self) -> int:
         """2 or 3."""
+    def __repr__(self) -> str: ...
+    def __reduce__(self) -> tuple[Any, ...]: ...
+
+@final
+class Canceller:
+    """What ends a read from another thread."""
+
+    def __new__(cls) -> Canceller: ...
+    def cancel(self) -> None:
+        """End the read that it was given to, soon."""
+
+@final
+class ChunkCache:
+    """Decoded chunks, shard indices and what is missing, for any number of reads and threads.
+
+    Given to reads as `cache`. What was used longest ago is let go of when all would be more than
+    `max_bytes`. Of several reads that need a chunk at once, one decodes it. Chunks of text and
+    other values of variable length are not held.
+
+    A chunk that was written anew is told apart: by the time of modification of its file, by the
+    ETag of its object. For that, a read asks an object store of each chunk that is held (of each
+    shard, if there are) whether it has changed; that takes a round trip, but no bytes. Other
+    stores cannot tell: :meth:`clear` the cache after a write.
+
+    Parameters
+    ----------
+    max_bytes
+        The most bytes to hold.
+    recheck
+        Whether object stores are asked. False: what is held is what counts.
+
+    Examples
+    --------
+    >>> import numpy as np, zarr, zarrow
+    >>> z = zarr.create_array("tide.zarr", data=np.arange(100), chunks=(10,))
+    >>> cache = zarrow.ChunkCache(1 << 20)
+    >>> for start in range(0, 90, 2):
+    ...     window = zarrow.read_ragged(z, [np.s_[start : start + 10]], cache=cache)
+    >>> cache.misses
+    10
+    """
+
+    def __new__(cls, max_bytes: int, *, recheck: bool = True) -> ChunkCache: ...
+    @property
+    def max_bytes(self) -> int:
+        """The most bytes that it holds."""
+    @property
+    def recheck(self) -> bool:
+        """Whether object stores are asked if what is held has changed."""
+    @property
+    def nbytes(self) -> int:
+        """Bytes that it holds now."""
+    @property
+    def hits(self) -> int:
+        """Chunks that were found, since the last :meth:`clear`."""
+    @property
+    def misses(self) -> int:
+        """Chunks that were not found, or were stale."""
+    @property
+    def evictions(self) -> int:
+        """Values that were let go of to make room for others."""
+    def clear(self) -> None:
+        """Let go of everything, and count from 0 again."""
+    def __len__(self) -> int: ...
     def __repr__(self) -> str: ...
     def __reduce__(self) -> tuple[Any, ...]: ...
 
@@ -185,6 +255,9 @@ class ReadStats:
     def chunks_missing(self) -> int:
         """Read chunks that the store does not hold; they read as the fill value."""
     @property
+    def chunks_cached(self) -> int:
+        """Read chunks that were found decoded in a :class:`ChunkCache`."""
+    @property
     def bytes_fetched(self) -> int:
         """Encoded bytes fetched from the store, shard indices included."""
     @property
@@ -193,6 +266,15 @@ class ReadStats:
     @property
     def bytes_out(self) -> int:
         """Bytes of the values in the result; of those of variable length, with their offsets."""
+    @property
+    def requests(self) -> int:
+        """Requests to a store that is not on this machine.
+
+        Those that a store repeats by itself count once.
+        """
+    @property
+    def max_in_flight(self) -> int:
+        """The most requests that were in flight at once."""
     @property
     def pieces(self) -> int:
         """Parts of selections that were copied, each from one read chunk."""
@@ -217,6 +299,14 @@ def _open_local(
     foreign: Any = None,
     inside: str | None = None,
 ) -> Array: ...
+def _open_remote(arguments: dict[str, Any]) -> Array: ...
+def _remote_get(
+    kind: str, store: Any, storage_options: dict[str, str] | None, keys: list[str]
+) -> list[bytes | None]: ...
+def _remote_list(
+    kind: str, store: Any, storage_options: dict[str, str] | None, path: str
+) -> list[str]: ...
+def _chunk_cache(max_bytes: int, recheck: bool) -> ChunkCache: ...
 def _read_stats(values: dict[str, int | float]) -> ReadStats: ...
 def _boxes(*args: Any) -> Selections: ...
 def _lists(*args: Any) -> Selections: ...
@@ -229,4 +319,5 @@ def _read(
     indexing: str,
     promote: bool,
     options: tuple[Any, ...],
+    watch: dict[str, Any],
 ) -> tuple[pa.Array, ReadStats]: ...

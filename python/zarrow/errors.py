@@ -10,9 +10,11 @@ a mistake in the call, whatever the data.
 
 __all__ = [
     "AllocationError",
+    "CancelledError",
     "DecodeError",
     "MetadataError",
     "NotFoundError",
+    "ReadTimeoutError",
     "SelectionError",
     "StoreError",
     "UnsupportedError",
@@ -60,3 +62,11 @@ class UnsupportedError(ZarrowError, NotImplementedError):
 
 class AllocationError(ZarrowError, MemoryError):
     """The result is larger than the memory that can be had. Also a :class:`MemoryError`."""
+
+
+class CancelledError(ZarrowError):
+    """The read was ended before it was done."""
+
+
+class ReadTimeoutError(ZarrowError, TimeoutError):
+    """The read took longer than its `timeout`. Also a :class:`TimeoutError`."""

@@ -73,7 +73,7 @@ pub fn read_batch(arrays: &[(&str, &Array)], selections: &Selections, options: &
 
 /// Reads `selections` from each array. Arrays that occur twice are read once.
 pub(crate) fn read_columns(arrays: &[&Array], selections: &Selections, options: &ReadOptions) -> Result<Vec<Ragged>> {
-    let start = Instant::now();
+    let (start, options) = (Instant::now(), &options.started());
     let mut distinct: Vec<&Array> = Vec::new();
     let mut of_column = Vec::with_capacity(arrays.len());
     for array in arrays {

@@ -12,14 +12,14 @@ use zarrs::array::{Array, ArrayCreateError, ArrayMetadata, ArrayMetadataV2, Arra
 use zarrs::metadata::v2::ArrayMetadataV2Order;
 use zarrs::metadata::v3::MetadataV3;
 use zarrs::plugin::{PluginCreateError, ZarrVersion};
-use zarrs::storage::StoreKey;
+use zarrs::storage::{Bytes, StoreKey};
 
 use super::decode::{Decoder, Stored};
 use super::logical::{self, Logical};
 use super::shard::Sharding;
 use crate::arrow::ElementType;
+use crate::cancel::Cancel;
 use crate::error::{Error, ErrorKind, Result};
-use crate::memory::Scratch;
 use crate::store::{Source, ZarrFormat};
 
 /// The documents of an array, as they are in the store.
@@ -31,6 +31,56 @@ pub(super) struct Found {
     pub(super) attributes_document: Vec<u8>,
 }
 
+impl Found {
+    fn v3(key: StoreKey, bytes: &[u8]) -> Result<Self> {
+        let document = parse_object(bytes).map_err(|error| error.at_key(key.as_str()))?;
+        Ok(Self { format: ZarrFormat::V3, key, document, attributes_document: bytes.to_vec() })
+    }
+
+    fn v2(array: (&StoreKey, &[u8]), attributes: (&StoreKey, Option<Bytes>)) -> Result<Self> {
+        let (key, bytes) = array;
+        let mut document = parse_object(bytes).map_err(|error| error.at_key(key.as_str()))?;
+        let mut attributes_document = Vec::new();
+        if let (key, Some(bytes)) = attributes {
+            document["attributes"] = parse_object(&bytes).map_err(|error| error.at_key(key.as_str()))?;
+            attributes_document = bytes.to_vec();
+        }
+        Ok(Self { format: ZarrFormat::V2, key: key.clone(), document, attributes_document })
+    }
+
+    /// What is known of the array at node path `path` without asking its store.
+    pub(super) fn given(path: &str, given: &Given) -> Result<Self> {
+        match given.format {
+            ZarrFormat::V3 => Self::v3(key_of(path, "zarr.json")?, &given.document),
+            ZarrFormat::V2 => {
+                let attributes = given.attributes.as_ref().map(|bytes| Bytes::copy_from_slice(bytes));
+                Self::v2((&key_of(path, ".zarray")?, &given.document), (&key_of(path, ".zattrs")?, attributes))
+            }
+        }
+    }
+}
+
+/// Metadata documents that the caller has.
+#[derive(Debug, Clone)]
+pub(super) struct Given {
+    pub(super) format: ZarrFormat,
+    pub(super) document: Vec<u8>,
+    /// `.zattrs`, of v2.
+    pub(super) attributes: Option<Vec<u8>>,
+}
+
+/// The key of a document of the node at `path`.
+fn key_of(path: &str, name: &str) -> Result<StoreKey> {
+    if !path.starts_with('/') {
+        return Err(
+            Error::new(ErrorKind::NotFound, format!("node path '{path}'")).expected("a path that starts with '/'")
+        );
+    }
+    let prefix = path.trim_matches('/');
+    let key = if prefix.is_empty() { name.to_owned() } else { format!("{prefix}/{name}") };
+    StoreKey::new(key).map_err(|source| Error::new(ErrorKind::NotFound, "no valid key").source(source))
+}
+
 /// An array's metadata, understood.
 pub(super) struct Opened {
     pub(super) array: Array<()>,
@@ -39,39 +89,28 @@ pub(super) struct Opened {
 }
 
 /// Reads the metadata of the array at node path `path`.
-pub(super) fn find(source: &Source, path: &str, format: Option<ZarrFormat>) -> Result<Found> {
-    if !path.starts_with('/') {
-        return Err(
-            Error::new(ErrorKind::NotFound, format!("node path '{path}'")).expected("a path that starts with '/'")
-        );
-    }
-    let prefix = path.trim_matches('/');
-    let key = |name: &str| {
-        let key = if prefix.is_empty() { name.to_owned() } else { format!("{prefix}/{name}") };
-        StoreKey::new(key).map_err(|source| Error::new(ErrorKind::NotFound, "no valid key").source(source))
+pub(super) fn find(source: &Source, path: &str, format: Option<ZarrFormat>, cancel: &Cancel) -> Result<Found> {
+    let names: &[&str] = match format {
+        Some(ZarrFormat::V2) => &[".zarray", ".zattrs"],
+        Some(ZarrFormat::V3) => &["zarr.json"],
+        None => &["zarr.json", ".zarray", ".zattrs"],
     };
-    let mut scratch = Scratch::default();
-    if format != Some(ZarrFormat::V2) {
-        let key = key("zarr.json")?;
-        if let Some(bytes) = source.get(&key, &mut scratch)? {
-            let document = parse_object(bytes.as_ref()).map_err(|error| error.at_key(key.as_str()))?;
-            let attributes_document = bytes.as_ref().to_vec();
-            return Ok(Found { format: ZarrFormat::V3, key, document, attributes_document });
-        }
+    let keys = names.iter().map(|name| key_of(path, name)).collect::<Result<Vec<_>>>()?;
+    // What takes a round trip is asked for at once; else, one after the other as it is needed.
+    let mut asked = source.remote().map(|_| source.get_all(&keys, cancel).into_iter().map(Some).collect::<Vec<_>>());
+    let mut get = |at: usize| match asked.as_mut().and_then(|asked| asked.get_mut(at)?.take()) {
+        Some(value) => value,
+        None => source.get_all(&keys[at..=at], cancel).pop().unwrap_or(Ok(None)),
+    };
+    if format != Some(ZarrFormat::V2)
+        && let Some(bytes) = get(0)?
+    {
+        return Found::v3(keys[0].clone(), &bytes);
     }
     if format != Some(ZarrFormat::V3) {
-        let key_array = key(".zarray")?;
-        if let Some(bytes) = source.get(&key_array, &mut scratch)? {
-            let mut document = parse_object(bytes.as_ref()).map_err(|error| error.at_key(key_array.as_str()))?;
-            drop(bytes);
-            let mut attributes_document = Vec::new();
-            let key_attributes = key(".zattrs")?;
-            if let Some(bytes) = source.get(&key_attributes, &mut scratch)? {
-                document["attributes"] =
-                    parse_object(bytes.as_ref()).map_err(|error| error.at_key(key_attributes.as_str()))?;
-                attributes_document = bytes.as_ref().to_vec();
-            }
-            return Ok(Found { format: ZarrFormat::V2, key: key_array, document, attributes_document });
+        let at = keys.len() - 2;
+        if let Some(bytes) = get(at)? {
+            return Found::v2((&keys[at], &bytes), (&keys[at + 1], get(at + 1)?));
         }
     }
     let looked_for = match format {

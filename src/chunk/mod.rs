@@ -13,9 +13,10 @@ mod shard;
 use std::fmt;
 use std::num::NonZeroU64;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
-use zarrs::storage::{ReadableStorage, StoreKey};
+use zarrs::storage::{AsyncReadableStorage, ReadableStorage, StoreKey};
 
 pub(crate) use self::cast::Cast;
 use self::cast::Chosen;
@@ -28,11 +29,15 @@ pub(crate) use self::shard::{Entry, ShardIndex, Sharding};
 use crate::arrow::{Description, ElementType, Ragged, read_columns};
 use crate::cancel::Cancel;
 use crate::error::{Error, ErrorKind, Result};
+use crate::later::later;
 use crate::plan::Plan;
 use crate::plan::grid::Grid;
 use crate::planned::PlanOptions;
 use crate::read::ReadOptions;
 use crate::selection::Selections;
+#[cfg(feature = "object-store")]
+use crate::store::remote::ObjectStores;
+use crate::store::remote::Remote;
 use crate::store::{Source, ZarrFormat, local_directory, zip_file};
 
 /// A Zarr array that is open for reading.
@@ -53,9 +58,11 @@ struct Fields {
 
 struct Inner {
     source: Source,
+    identity: OnceLock<String>,
     /// Where the array lies, for people: a path or a node path.
     location: String,
-    metadata_key: StoreKey,
+    /// `None` where the metadata is not from the store.
+    metadata_key: Option<StoreKey>,
     attributes_document: Vec<u8>,
     zarrs: zarrs::array::Array<()>,
     stored: Stored,
@@ -75,6 +82,8 @@ struct Inner {
 pub struct OpenOptions {
     format: Option<ZarrFormat>,
     foreign_codecs: Option<Arc<dyn ForeignCodecs>>,
+    given: Option<metadata::Given>,
+    cancel: Cancel,
 }
 
 impl OpenOptions {
@@ -82,6 +91,22 @@ impl OpenOptions {
     #[must_use]
     pub fn with_format(mut self, format: Option<ZarrFormat>) -> Self {
         self.format = format;
+        self
+    }
+
+    /// Ends opening with [`ErrorKind::Cancelled`] soon after `cancel` becomes true.
+    #[must_use]
+    pub fn with_cancel(mut self, cancel: Arc<AtomicBool>) -> Self {
+        self.cancel = self.cancel.with(cancel);
+        self
+    }
+
+    /// The metadata of the array, which is then not asked of the store: the document of v3 (with the attributes) or of v2,
+    /// and of v2 the attributes.
+    #[must_use]
+    pub fn with_metadata(mut self, format: ZarrFormat, document: &[u8], attributes: Option<&[u8]>) -> Self {
+        let (document, attributes) = (document.to_vec(), attributes.map(<[u8]>::to_vec));
+        self.given = Some(metadata::Given { format, document, attributes });
         self
     }
 
@@ -108,8 +133,10 @@ impl From<ZarrFormat> for OpenOptions {
 
 impl Inner {
     fn open(source: Source, path: &str, options: &OpenOptions, location: &str) -> Result<Self> {
-        let metadata::Found { format, key, document, attributes_document } =
-            metadata::find(&source, path, options.format)?;
+        let metadata::Found { format, key, document, attributes_document } = match &options.given {
+            Some(given) => metadata::Found::given(path, given)?,
+            None => metadata::find(&source, path, options.format, &options.cancel)?,
+        };
         let told = match format {
             ZarrFormat::V2 => Told::v2(&document),
             ZarrFormat::V3 => Told::v3(&document),
@@ -133,8 +160,9 @@ impl Inner {
             sharding: geometry.sharding,
             decoder: geometry.decoder,
             source,
+            identity: OnceLock::new(),
             location: location.to_owned(),
-            metadata_key: key,
+            metadata_key: options.given.is_none().then_some(key),
             attributes_document,
             zarrs,
             description: told.describe(&stored.element),
@@ -190,6 +218,37 @@ impl Array {
         let location = format!("{}{path}", absolute.display());
         let zip = zip_file(&absolute, path).map_err(|error| error.at_array(&location))?;
         Self::from_source(Source::Zip(zip), path, &options.into(), &location)
+    }
+
+    /// Opens the array at node path `path` of an asynchronous `zarrs` store. Many of its values are read at once.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub fn open_async(storage: AsyncReadableStorage, path: &str, options: impl Into<OpenOptions>) -> Result<Self> {
+        let source = Source::Remote(Arc::new(Remote::of_storage(storage)));
+        Self::from_source(source, path, &options.into(), path)
+    }
+
+    /// Opens the array at node path `path` (below the prefix of its URL) of an object store or HTTP server.
+    ///
+    /// ```no_run
+    /// use zarrow::{Array, ObjectStores};
+    /// let options = [("skip_signature", "true"), ("aws_region", "us-west-2")];
+    /// let images = ObjectStores::from_url("s3://bucket/images.zarr", options)?;
+    /// let array = Array::open_object_store(&images, "/0", None)?;
+    /// # Ok::<(), zarrow::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    #[cfg(feature = "object-store")]
+    pub fn open_object_store(stores: &ObjectStores, path: &str, options: impl Into<OpenOptions>) -> Result<Self> {
+        let location = match path.trim_matches('/') {
+            "" => stores.location().to_owned(),
+            path => format!("{}/{path}", stores.location().trim_end_matches('/')),
+        };
+        let source = Source::Remote(Arc::new(Remote::of_objects(stores.clone())));
+        Self::from_source(source, path, &options.into(), &location)
     }
 
     fn from_source(source: Source, path: &str, options: &OpenOptions, location: &str) -> Result<Self> {
@@ -275,7 +334,7 @@ impl Array {
     pub fn directory(&self) -> Option<&Path> {
         match &self.inner.source {
             Source::Local(directory) => Some(directory.root()),
-            Source::Zip(_) | Source::Storage(_) => None,
+            Source::Zip(_) | Source::Storage(_) | Source::Remote(_) => None,
         }
     }
 
@@ -284,7 +343,7 @@ impl Array {
     pub fn zip_file(&self) -> Option<&Path> {
         match &self.inner.source {
             Source::Zip(zip) => Some(zip.path()),
-            Source::Local(_) | Source::Storage(_) => None,
+            Source::Local(_) | Source::Storage(_) | Source::Remote(_) => None,
         }
     }
 
@@ -320,6 +379,16 @@ impl Array {
         columns.pop().ok_or_else(|| Error::new(ErrorKind::Internal, "no column was read"))
     }
 
+    /// [`read`](Self::read) that does not block: the future may be awaited by any executor, and ends the read when it is
+    /// dropped.
+    ///
+    /// # Errors
+    /// As [`read`](Self::read).
+    pub async fn read_async(&self, selections: &Selections, options: &ReadOptions) -> Result<Ragged> {
+        let (array, selections) = (self.clone(), selections.clone());
+        later(options, move |options| array.read(&selections, options)).await
+    }
+
     pub(crate) fn same_as(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.inner, &other.inner)
             && (self.chosen.is_none() && other.chosen.is_none() || self.element_type() == other.element_type())
@@ -347,8 +416,21 @@ impl Array {
         &self.inner.source
     }
 
-    pub(crate) fn metadata_key(&self) -> &StoreKey {
-        &self.inner.metadata_key
+    /// What tells the array from all others, as its metadata was when it was opened.
+    pub(crate) fn identity(&self) -> &str {
+        self.inner.identity.get_or_init(|| {
+            static NEXT: AtomicU64 = AtomicU64::new(0);
+            let metadata = serde_json::to_string(self.inner.zarrs.metadata()).unwrap_or_default();
+            match self.inner.source.identity() {
+                Some(source) => format!("{source}\0{}\0{metadata}", self.node_path()),
+                None => format!("number {}", NEXT.fetch_add(1, Ordering::Relaxed)),
+            }
+        })
+    }
+
+    /// The key of the metadata, if the store has it.
+    pub(crate) fn metadata_key(&self) -> Option<&StoreKey> {
+        self.inner.metadata_key.as_ref()
     }
 
     pub(crate) fn sharding(&self) -> Option<&Sharding> {

@@ -63,6 +63,11 @@ impl Sharding {
         self.encoded_len
     }
 
+    /// Whether the index stands behind the subchunks.
+    pub(crate) fn is_at_end(&self) -> bool {
+        self.at_end
+    }
+
     /// Reads and decodes the index of the shard `key`, or `None` if the store does not hold the shard.
     pub(crate) fn read(&self, value: &Value, key: &StoreKey, scratch: &mut Scratch) -> Result<Option<ShardIndex>> {
         let Some(encoded) = value.read_edge(key, self.encoded_len, self.at_end, scratch)? else { return Ok(None) };
@@ -78,7 +83,8 @@ impl Sharding {
         self.decode(edge)
     }
 
-    fn decode(&self, encoded: &[u8]) -> Result<ShardIndex> {
+    /// Decodes an index.
+    pub(crate) fn decode(&self, encoded: &[u8]) -> Result<ShardIndex> {
         let decoded = catch_unwind(AssertUnwindSafe(|| {
             self.codecs.decode(
                 encoded.into(),
@@ -105,6 +111,11 @@ fn corrupt() -> Error {
 }
 
 impl ShardIndex {
+    /// Bytes that it takes.
+    pub(crate) fn bytes(&self) -> usize {
+        self.entries.len()
+    }
+
     /// Where the `subchunk`-th subchunk (C order) lies. The bytes may reach beyond the shard: reading them checks.
     ///
     /// # Errors

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::ops::Range;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use zarrs::storage::StoreKey;
@@ -17,9 +18,13 @@ use super::validity::Validity;
 use super::variable::VariableRead;
 use super::worker::{Worker, WorkerScratch, shared_len};
 use crate::arrow::ElementType;
+use crate::cache::{Cached, CachedPart, ChunkCache, Found as Lookup, Key as CacheKey, Promise, Version};
 use crate::chunk::{Array, CELL_LEN, Cast, DirectScratch, Extent, Granularity};
 use crate::error::{Error, ErrorKind, Result};
-use crate::memory::{Scratch, room};
+use crate::memory::{Scratch, reserve_chunk, room};
+use crate::plan::Part;
+use crate::store::remote::Remote;
+use crate::store::{Held, Value};
 
 /// So many wanted ranges are worth sorting for a read chunk of `len` bytes; with more, all of it is wanted.
 fn ranges_limit(len: usize) -> usize {
@@ -38,6 +43,8 @@ pub(super) struct ColumnRead<'a> {
     /// Where elements are of variable length.
     variable: Option<VariableRead<'a>>,
     fetch: Fetch<'a>,
+    /// Where read chunks are kept, and the number of the array there.
+    cache: Option<(&'a ChunkCache, u64)>,
     /// How many workers share the read.
     workers: usize,
     missing: AtomicUsize,
@@ -48,6 +55,14 @@ struct Member {
     claim: Claim,
     place: Place,
     demand: Demand,
+}
+
+/// What came of a read chunk.
+pub(super) enum Arrived {
+    /// The store does not hold it.
+    Missing,
+    Encoded(Held),
+    Decoded(Arc<Vec<u8>>),
 }
 
 /// What was claimed with a read chunk.
@@ -87,6 +102,7 @@ impl<'a> ColumnRead<'a> {
         validity: &'a Validity,
         workers: usize,
         variable: Option<VariableRead<'a>>,
+        cache: Option<&'a ChunkCache>,
     ) -> Self {
         let fetch = Fetch::new(array, scatter.part());
         let cast = array.cast_to(element);
@@ -95,7 +111,8 @@ impl<'a> ColumnRead<'a> {
             None => fill_value(array, element),
         };
         let missing = AtomicUsize::new(0);
-        Self { array, scatter, missing_chunks, validity, cast, fill_value, variable, fetch, workers, missing }
+        let cache = cache.filter(|_| variable.is_none()).map(|cache| (cache, cache.array(array.identity())));
+        Self { array, scatter, missing_chunks, validity, cast, fill_value, variable, fetch, cache, workers, missing }
     }
 
     /// The next read chunk that nobody has claimed yet.
@@ -121,9 +138,163 @@ impl<'a> ColumnRead<'a> {
         }
     }
 
+    /// Decodes and scatters the claimed read chunk, of which `held` was fetched before, and keeps it as was promised.
+    pub(super) fn arrived(
+        &self,
+        claim: Claim,
+        held: Arrived,
+        keep: Option<(Promise, Option<Version>)>,
+        worker: &mut Worker<'_>,
+    ) -> Result<()> {
+        let chunk = claim.chunk();
+        let key = self.key(chunk);
+        self.count_pieces(&claim, worker);
+        let outcome = match (held, keep) {
+            (Arrived::Missing, keep) => {
+                if let Some((promise, version)) = keep {
+                    promise.keep(Cached::Absent, version);
+                }
+                Ok(Some(claim))
+            }
+            (Arrived::Decoded(bytes), _) => self.copy_cached(claim, &bytes, worker).map(|()| None),
+            (Arrived::Encoded(held), Some(keep)) => {
+                self.read_to_keep(claim, &Place::Value(Value::Held(held)), &key, keep, worker)
+            }
+            (Arrived::Encoded(held), None) => self.read_held(claim, held, &key, worker),
+        };
+        worker.hold(0);
+        match outcome.map_err(|error| self.locate_error(error, chunk))? {
+            None => Ok(()),
+            Some(claim) => {
+                self.missing.fetch_add(1, Ordering::Relaxed);
+                self.fill(claim, &key, &mut worker.scratch.pieces)
+            }
+        }
+    }
+
+    fn read_held(&self, claim: Claim, held: Held, key: &StoreKey, worker: &mut Worker<'_>) -> Result<Option<Claim>> {
+        let place = Place::Value(Value::Held(held));
+        if let Some(variable) = &self.variable {
+            return variable.chunk(claim, (&self.fetch, &place, key), &self.scatter, worker);
+        }
+        let demand = self.demand(&claim, &place, &mut worker.scratch.pieces)?;
+        self.read(Member { claim, place, demand }, key, worker)
+    }
+
+    /// Decodes all of a read chunk, keeps that for others, and scatters it.
+    fn read_to_keep(
+        &self,
+        claim: Claim,
+        place: &Place,
+        key: &StoreKey,
+        (promise, version): (Promise, Option<Version>),
+        worker: &mut Worker<'_>,
+    ) -> Result<Option<Claim>> {
+        let decoder = self.array.decoder();
+        worker.require(&self.need(place.known_len(), &Demand::default(), place.value().is_held()), "one chunk")?;
+        let WorkerScratch { encoded, direct, .. } = &mut worker.scratch;
+        let Fetched::Encoded(bytes) = self.fetch.fetch(place, key, None, encoded, worker.counters)? else {
+            promise.keep(Cached::Absent, version);
+            return Ok(Some(claim));
+        };
+        let mut decoded = reserve_chunk(decoder.decoded_len())?;
+        decoded.resize(decoder.decoded_len(), 0);
+        if decoder.is_foreign() {
+            worker.counters.foreign.fetch_add(1, Ordering::Relaxed);
+        }
+        decoder.decode_into(bytes.as_ref(), &mut decoded, direct)?;
+        worker.counters.decoded(decoded.len());
+        let shared = shared_len(&bytes);
+        drop(bytes);
+        worker.hold(shared);
+        let decoded = Arc::new(decoded);
+        promise.keep(Cached::Chunk(decoded.clone()), version);
+        let WorkerScratch { cast, pieces, .. } = &mut worker.scratch;
+        let extents = [Extent { source: 0..decoded.len(), at: 0 }];
+        self.copy(claim, &decoded, &extents, &Demand::default(), cast, pieces).map(|()| None)
+    }
+
+    /// Scatters a read chunk that was decoded before.
+    fn copy_cached(&self, claim: Claim, decoded: &[u8], worker: &mut Worker<'_>) -> Result<()> {
+        worker.counters.cached();
+        let WorkerScratch { cast, pieces, .. } = &mut worker.scratch;
+        let extents = [Extent { source: 0..decoded.len(), at: 0 }];
+        self.copy(claim, decoded, &extents, &Demand::default(), cast, pieces)
+    }
+
+    /// The cache, and where in it the read chunk of this key is.
+    pub(super) fn cached(&self, id: u64) -> Option<(&'a ChunkCache, CacheKey)> {
+        self.cache.map(|(cache, array)| (cache, CacheKey { array, part: CachedPart::Chunk(id) }))
+    }
+
+    /// The cache, and where in it the index of this shard is.
+    pub(super) fn cached_index(&self, shard: u64) -> Option<(&'a ChunkCache, CacheKey)> {
+        self.cache.map(|(cache, array)| (cache, CacheKey { array, part: CachedPart::Index(shard) }))
+    }
+
+    /// The remote store of the array, if it is in one.
+    pub(super) fn remote(&self) -> Option<&'a Arc<Remote>> {
+        self.array.source().remote()
+    }
+
+    pub(super) fn array(&self) -> &'a Array {
+        self.array
+    }
+
+    pub(super) fn part(&self) -> &'a Part {
+        self.scatter.part()
+    }
+
+    /// The right to the read chunk at position `chunk` of the plan, if nobody has it.
+    pub(super) fn claim_chunk(&self, chunk: usize) -> Option<Claim> {
+        self.scatter.claim_chunk(chunk)
+    }
+
+    /// The key of the store that holds the read chunk at position `chunk` of the plan.
+    pub(super) fn key(&self, chunk: usize) -> StoreKey {
+        let part = self.part();
+        self.array.chunk_key(&part.grid().shard_indices(part.groups().chunks()[chunk]))
+    }
+
+    /// Says of which array an error is.
+    pub(super) fn name_error(&self, error: Error) -> Error {
+        error.at_array(self.array.location())
+    }
+
+    /// Says at which key and of which array an error is.
+    pub(super) fn locate_error(&self, error: Error, chunk: usize) -> Error {
+        self.name_error(error.at_key(self.key(chunk).as_str()))
+    }
+
+    /// Whether read chunks are stored as they are decoded.
+    pub(super) fn is_stored_as_is(&self) -> bool {
+        self.array.decoder().granularity() == Granularity::Stored && self.variable.is_none()
+    }
+
+    /// # Errors
+    /// As [`Fetch::check_len`].
+    pub(super) fn check_encoded_len(&self, len: u64) -> Result<()> {
+        self.fetch.check_encoded_len(len)
+    }
+
+    /// Of a claimed read chunk that is stored as it is, the bytes that are wanted, with gaps of up to `gap` bytes read over.
+    /// `None` if that is all of it.
+    pub(super) fn ranges(
+        &self,
+        claim: &Claim,
+        gap: usize,
+        pieces: &mut PieceScratch,
+    ) -> Result<Option<Vec<Range<usize>>>> {
+        if !self.is_stored_as_is() || self.cache.is_some() || self.array.decoder().decoded_len() <= READ_GAP {
+            return Ok(None);
+        }
+        let demand = self.ranges_or_all(claim, gap.max(READ_GAP), pieces)?;
+        Ok(demand.wanted.filter(|_| demand.in_ranges))
+    }
+
     fn count_pieces(&self, claim: &Claim, worker: &Worker<'_>) {
         let pieces = self.scatter.part().groups().rows(claim.chunk()).len();
-        worker.counters.pieces.fetch_add(pieces, Ordering::Relaxed);
+        worker.counters.took(pieces, self.array.decoder().decoded_len());
     }
 
     /// Gives the claim back if the store does not hold the read chunk.
@@ -142,6 +313,17 @@ impl<'a> ColumnRead<'a> {
                 self.fetch.read_ahead(chunk);
             }
             return variable.chunk(claim, (&self.fetch, &place, key), &self.scatter, worker);
+        }
+        if let Some(cached) = self.cached(id) {
+            let (cache, at) = cached;
+            let version = place.value().version();
+            return match cache.look_or_wait(at, version.as_ref(), worker.go_on) {
+                // The read is over.
+                None | Some(Lookup::Busy) => Ok(None),
+                Some(Lookup::Hit(Cached::Chunk(bytes), _)) => self.copy_cached(claim, &bytes, worker).map(|()| None),
+                Some(Lookup::Hit(..)) => Ok(Some(claim)),
+                Some(Lookup::Miss(promise)) => self.read_to_keep(claim, &place, key, (promise, version), worker),
+            };
         }
         let demand = self.demand(&claim, &place, &mut worker.scratch.pieces)?;
         let first = Member { claim, place, demand };
@@ -168,7 +350,7 @@ impl<'a> ColumnRead<'a> {
     fn longest_stretch(&self, worker: &Worker<'_>) -> u64 {
         let most = self.array.source().request().most;
         let most = worker.reservation.limit().map_or(most, |limit| {
-            let others = Need { encoded: 0, ..self.need(None, &Demand::default()) }.total();
+            let others = Need { encoded: 0, ..self.need(None, &Demand::default(), false) }.total();
             // Buffers are rounded up by an eighth or a page.
             most.min((limit / self.workers).saturating_sub(others).saturating_sub(1 << 12) / 9 * 8)
         });
@@ -227,7 +409,7 @@ impl<'a> ColumnRead<'a> {
         let span = stretch.span();
         let mut need = Need { encoded: room((span.end - span.start) as usize), ..Need::default() };
         for member in &members {
-            let Need { decoded, cast, index, .. } = self.need(member.place.known_len(), &member.demand);
+            let Need { decoded, cast, index, .. } = self.need(member.place.known_len(), &member.demand, false);
             need = Need {
                 decoded: need.decoded.max(decoded),
                 cast: need.cast.max(cast),
@@ -267,25 +449,42 @@ impl<'a> ColumnRead<'a> {
         if !in_ranges && granularity != Granularity::Blocks && self.cast.is_none() {
             return Ok(Demand::default());
         }
+        if in_ranges {
+            return self.ranges_or_all(claim, READ_GAP, pieces);
+        }
         if let Some(run) = self.scatter.only_run(claim, pieces)? {
             let run = self.uncast(run.source)..self.uncast(run.source + run.len);
-            let wanted = (in_ranges || run != (0..len)).then(|| vec![run]);
-            return Ok(Demand { wanted, in_ranges, one_run: true });
+            return Ok(Demand { wanted: (run != (0..len)).then(|| vec![run]), in_ranges, one_run: true });
         }
-        let gap = if in_ranges { READ_GAP } else { 0 };
-        let wanted = self.scatter.wanted(claim, self.after_cast(gap), ranges_limit(len), pieces)?;
+        Ok(Demand { wanted: self.wanted(claim, 0, pieces)?, in_ranges, one_run: false })
+    }
+
+    /// The bytes that are wanted of a read chunk that is stored as it is, if they are not nearly all.
+    fn ranges_or_all(&self, claim: &Claim, gap: usize, pieces: &mut PieceScratch) -> Result<Demand> {
+        let len = self.array.decoder().decoded_len();
+        if let Some(run) = self.scatter.only_run(claim, pieces)? {
+            let run = self.uncast(run.source)..self.uncast(run.source + run.len);
+            return Ok(Demand { wanted: Some(vec![run]), in_ranges: true, one_run: true });
+        }
+        let wanted = self.wanted(claim, gap, pieces)?;
+        let wanted = wanted.filter(|wanted| wanted.iter().map(Range::len).sum::<usize>() <= len / 8 * 7);
+        Ok(Demand { in_ranges: wanted.is_some(), wanted, one_run: false })
+    }
+
+    /// The bytes of the claimed read chunk that are wanted, with gaps of up to `gap` bytes read over. `None` if that is all.
+    fn wanted(&self, claim: &Claim, gap: usize, pieces: &mut PieceScratch) -> Result<Option<Vec<Range<usize>>>> {
+        let limit = ranges_limit(self.array.decoder().decoded_len());
+        let wanted = self.scatter.wanted(claim, self.after_cast(gap), limit, pieces)?;
         let mut wanted = wanted.map(std::mem::take);
         for range in wanted.iter_mut().flatten() {
             *range = self.uncast(range.start)..self.uncast(range.end);
         }
-        if in_ranges {
-            wanted = wanted.filter(|wanted| wanted.iter().map(Range::len).sum::<usize>() <= len / 8 * 7);
-        }
-        Ok(Demand { in_ranges: in_ranges && wanted.is_some(), wanted, one_run: false })
+        Ok(wanted)
     }
 
-    /// What reading a read chunk takes of memory, at most. `known_len` is its encoded length, if that is known.
-    fn need(&self, known_len: Option<u64>, demand: &Demand) -> Need {
+    /// What reading a read chunk takes of memory, at most. `known_len` is its encoded length, if that is known; if it `is_held`,
+    /// its encoded bytes are there already.
+    fn need(&self, known_len: Option<u64>, demand: &Demand, is_held: bool) -> Need {
         let decoder = self.array.decoder();
         let wanted = demand.wanted_len().unwrap_or(decoder.decoded_len());
         // A single run goes straight to its place.
@@ -296,6 +495,7 @@ impl<'a> ColumnRead<'a> {
             (false, Some(len)) => (len as usize, decoder.working_len()),
             (false, None) => (encoded_bound(decoder.decoded_len()), decoder.working_len()),
         };
+        let encoded = if is_held { 0 } else { encoded };
         Need { encoded: room(encoded), decoded: room(decoded), cast: room(cast), index: self.fetch.index_memory() }
     }
 
@@ -329,7 +529,8 @@ impl<'a> ColumnRead<'a> {
 
     /// Fetches, decodes and scatters. Gives the claim back if the store does not hold the read chunk.
     fn read(&self, member: Member, key: &StoreKey, worker: &mut Worker<'_>) -> Result<Option<Claim>> {
-        worker.require(&self.need(member.place.known_len(), &member.demand), "one chunk")?;
+        let is_held = member.place.value().is_held();
+        worker.require(&self.need(member.place.known_len(), &member.demand, is_held), "one chunk")?;
         if member.demand.in_ranges {
             self.read_ranges(member, key, worker)?;
             worker.hold(0);
@@ -394,7 +595,9 @@ impl<'a> ColumnRead<'a> {
         let WorkerScratch { encoded, cast, pieces, .. } = &mut worker.scratch;
         let wanted = demand.wanted.as_deref().unwrap_or_default();
         let bytes = wanted.iter().map(Range::len).sum();
-        worker.counters.fetched(bytes);
+        if !place.value().is_held() {
+            worker.counters.fetched(bytes);
+        }
         worker.counters.decoded(bytes);
         if demand.one_run && self.cast.is_none() {
             return self.write_run(claim, pieces, |_, target| {
@@ -467,7 +670,10 @@ impl<'a> ColumnRead<'a> {
     /// [`ErrorKind::Store`] if chunks are missing because the array itself is gone: their fill values would be made up.
     pub(super) fn finish(self) -> Result<(Scatter<'a>, usize)> {
         let missing = self.missing.load(Ordering::Relaxed);
-        if missing > 0 && !self.array.source().holds(self.array.metadata_key())? {
+        if missing > 0
+            && let Some(key) = self.array.metadata_key()
+            && !self.array.source().holds(key)?
+        {
             return Err(Error::new(ErrorKind::Store, "the array vanished after it was opened")
                 .at_array(self.array.location())
                 .remedy("Open it again."));

@@ -10,6 +10,7 @@ use rayon::ThreadPool;
 
 use super::budget::Budget;
 use super::column::ColumnRead;
+use super::remote::{self, Common, Packet};
 use super::scatter::finish;
 use super::stats::Counters;
 use super::target::Target;
@@ -48,7 +49,8 @@ pub(crate) struct Filled {
 /// Carries out the plans, all on one pool. Counters are added to `stats`.
 pub(crate) fn execute(columns: &[Column<'_>], options: &ReadOptions, stats: &mut ReadStats) -> Result<Vec<Filled>> {
     let pool = pool::pool(options.threads())?;
-    let budget = Budget::new(options.memory_limit());
+    let limits = Limits::new(columns, options, pool.current_num_threads());
+    let budget = Budget::new(limits.decoded);
     let mut targets = Vec::with_capacity(columns.len());
     let mut all_offsets: Vec<Vec<OffsetBuffer<i64>>> = Vec::with_capacity(columns.len());
     for column in columns {
@@ -61,11 +63,15 @@ pub(crate) fn execute(columns: &[Column<'_>], options: &ReadOptions, stats: &mut
     let mut reads = Vec::new();
     let mut last_of_column = Vec::with_capacity(columns.len());
     for target in &mut targets {
-        reads.extend(target.reads(options.missing_chunks, workers)?);
+        reads.extend(target.reads(options, workers)?);
         last_of_column.push(reads.len());
     }
 
-    let counters = Counters::default();
+    let bytes = |read: &ColumnRead<'_>| {
+        (read.part().groups().chunks().len() as u64).saturating_mul(read.array().decoder().decoded_len() as u64)
+    };
+    let bytes = reads.iter().map(bytes).fold(0, u64::saturating_add);
+    let counters = Counters::new(options.progress.clone(), chunks, bytes);
     let failure = Failure::default();
     let go_on = || {
         if !failure.is_set()
@@ -75,6 +81,10 @@ pub(crate) fn execute(columns: &[Column<'_>], options: &ReadOptions, stats: &mut
         }
         !failure.is_set()
     };
+    let (mut local, mut remote): (Vec<_>, Vec<_>) = reads.iter().partition(|read| read.remote().is_none());
+    // The last is the first to be taken.
+    local.retain(|read| !read.part().groups().chunks().is_empty());
+    remote.retain(|read| !read.part().groups().chunks().is_empty());
     let work = || {
         // Buffers that an earlier read left behind are not part of this read's limit.
         let mut scratch = SCRATCH.take();
@@ -82,7 +92,7 @@ pub(crate) fn execute(columns: &[Column<'_>], options: &ReadOptions, stats: &mut
             scratch.clear();
         }
         let mut worker = Worker { scratch, reservation: budget.reservation(), counters: &counters, go_on: &go_on };
-        for read in &reads {
+        for read in &local {
             if budget.is_limited() {
                 // Buffers that are large for one array need not be so for the next.
                 worker.scratch.clear();
@@ -102,9 +112,37 @@ pub(crate) fn execute(columns: &[Column<'_>], options: &ReadOptions, stats: &mut
             SCRATCH.set(worker.scratch);
         }
     };
-    // One chunk is not worth waking the pool.
+    // As many as decode at once.
+    let scratches: Mutex<Vec<WorkerScratch>> = Mutex::default();
+    let decode = |packet: Packet<'_>| {
+        if !go_on() {
+            return;
+        }
+        let scratch = scratches.lock().unwrap_or_else(PoisonError::into_inner).pop().unwrap_or_default();
+        let mut worker = Worker { scratch, reservation: budget.reservation(), counters: &counters, go_on: &go_on };
+        if let Err(error) = packet.decode(&mut worker) {
+            failure.set(error);
+        }
+        if !budget.is_limited() {
+            scratches.lock().unwrap_or_else(PoisonError::into_inner).push(worker.scratch);
+        }
+    };
     let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-        if chunks <= 1 {
+        if !remote.is_empty() {
+            let asking = options.asking(limits.fetched);
+            let common = Common { counters: &counters, go_on: &go_on, decode: &decode };
+            pool.in_place_scope_fifo(|scope| {
+                if !local.is_empty() {
+                    for _ in 0..pool.current_num_threads() {
+                        scope.spawn_fifo(|_| work());
+                    }
+                }
+                if let Err(error) = remote::run(remote, asking, &common, scope) {
+                    failure.set(error);
+                }
+            });
+        } else if chunks <= 1 {
+            // One chunk is not worth waking the pool.
             work();
         } else {
             pool.broadcast(|_| work());
@@ -122,6 +160,30 @@ pub(crate) fn execute(columns: &[Column<'_>], options: &ReadOptions, stats: &mut
         Ok(Filled { values, offsets, bytes })
     };
     targets.into_iter().zip(all_offsets).map(fill).collect()
+}
+
+/// How the memory limit is shared out.
+struct Limits {
+    /// Among what is decoded, and fetched by who decodes it.
+    decoded: Option<usize>,
+    /// Among what was fetched from remote stores before.
+    fetched: Option<usize>,
+}
+
+impl Limits {
+    fn new(columns: &[Column<'_>], options: &ReadOptions, threads: usize) -> Self {
+        let arrays = || columns.iter().flat_map(|column| &column.arrays);
+        let Some(limit) = options.memory_limit() else { return Self { decoded: None, fetched: None } };
+        if !arrays().any(|array| array.source().remote().is_some()) {
+            return Self { decoded: Some(limit), fetched: None };
+        }
+        let decoding = arrays().map(|array| array.decoder().working_len()).max().unwrap_or(0);
+        let for_all = decoding.saturating_mul(2 * threads);
+        // Values of variable length are held until all are there.
+        let is_variable = columns.iter().any(|column| column.element.is_variable());
+        let fetched = if is_variable { limit / 4 } else { limit.saturating_sub(for_all).max(limit / 2) };
+        Self { decoded: Some(limit - fetched), fetched: Some(fetched) }
+    }
 }
 
 /// The offsets of a column's lists, shared with an earlier column where they are equal.

@@ -142,9 +142,14 @@ impl<'a> Fetch<'a> {
     /// # Errors
     /// [`ErrorKind::Decode`] if it is too long.
     pub(super) fn check_len(&self, place: &Place) -> Result<()> {
+        place.known_len().map_or(Ok(()), |known| self.check_encoded_len(known))
+    }
+
+    /// [`check_len`](Self::check_len) of a read chunk that has `known` encoded bytes.
+    pub(super) fn check_encoded_len(&self, known: u64) -> Result<()> {
         let decoder = self.array.decoder();
-        match (place.known_len(), decoder.max_encoded_len()) {
-            (Some(known), Some(most)) if known > most => {
+        match decoder.max_encoded_len() {
+            Some(most) if known > most => {
                 Err(Error::new(ErrorKind::Decode, format!("the chunk has {known} encoded bytes"))
                     .expected(format!("at most {most}, because it decodes to {}", decoder.decoded_len()))
                     .remedy("The chunk is corrupt; write it again."))
@@ -176,7 +181,7 @@ impl<'a> Fetch<'a> {
         self.check_len(place)?;
         let began = Instant::now();
         let (bytes, read) = match (wanted, place.known_len()) {
-            (Some(wanted), Some(len)) if self.reads_in_part(len) => {
+            (Some(wanted), Some(len)) if self.reads_in_part(len) && !place.value().is_held() => {
                 let buffer = scratch.grow(len as usize)?;
                 let read = read_in_part(decoder, place, key, wanted, buffer)?;
                 (Encoded::Scratch(buffer), read)
@@ -191,8 +196,10 @@ impl<'a> Fetch<'a> {
                 (bytes, read)
             }
         };
-        self.ahead.observe(read, began.elapsed());
-        counters.fetched(read);
+        if !place.value().is_held() {
+            self.ahead.observe(read, began.elapsed());
+            counters.fetched(read);
+        }
         Ok(Fetched::Encoded(bytes))
     }
 

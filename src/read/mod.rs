@@ -6,6 +6,7 @@
 //! * [`column`]: what is done with one read chunk.
 //! * [`demand`]: what is needed of a read chunk.
 //! * [`fetch`]: the first stage, which asks the store.
+//! * [`remote`]: the first stage, of stores that answer after a while.
 //! * [`budget`]: memory beside the result.
 //! * [`ahead`]: read-ahead on a cold disk.
 //! * [`shards`]: shards that are open, their indices read once.
@@ -18,6 +19,7 @@
 //! * [`scatter`]: disjoint writes into one output, in unsafe code.
 //! * [`copies`]: the copies themselves, in unsafe code.
 //! * [`pool`]: the threads.
+//! * [`progress`]: how far a read is.
 //! * [`stats`]: what a read did.
 
 mod ahead;
@@ -30,6 +32,8 @@ mod fetch;
 mod hops;
 mod padding;
 mod pool;
+mod progress;
+mod remote;
 #[cfg(test)]
 mod rows_tests;
 mod run;
@@ -44,9 +48,12 @@ mod worker;
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 
+pub use self::progress::Progress;
 pub use self::stats::ReadStats;
 pub(crate) use self::validity::Validity;
+use crate::cache::ChunkCache;
 use crate::cancel::Cancel;
 
 /// What becomes of read chunks that the store does not hold.
@@ -74,6 +81,11 @@ pub struct ReadOptions {
     memory_limit: Option<usize>,
     missing_chunks: MissingChunks,
     fill: Option<Arc<[u8]>>,
+    concurrency: Option<usize>,
+    max_gap: Option<usize>,
+    timeout: Option<Duration>,
+    progress: Option<Arc<Progress>>,
+    cache: Option<ChunkCache>,
     cancel: Cancel,
 }
 
@@ -110,6 +122,27 @@ impl ReadOptions {
         self.memory_limit
     }
 
+    /// The number of requests to remote stores that are in flight at once, at least 1. `None`, the default, starts with 64
+    /// and goes up to 1,024 as latency and throughput suggest, and down when a store pushes back.
+    #[must_use]
+    pub fn with_concurrency(mut self, requests: Option<usize>) -> Self {
+        self.concurrency = requests.map(|requests| requests.max(1));
+        self
+    }
+
+    /// The largest gap, in bytes, between two parts of a value in a remote store that are fetched with one request. Smaller
+    /// ones are read over where that takes less than the latency that was seen. `None`, the default, is 1 MiB.
+    #[must_use]
+    pub fn with_max_gap(mut self, bytes: Option<usize>) -> Self {
+        self.max_gap = bytes;
+        self
+    }
+
+    /// How remote stores are asked, with so much memory for what was fetched and is not decoded yet.
+    fn asking(&self, room: Option<usize>) -> remote::Asking {
+        remote::Asking { concurrency: self.concurrency, max_gap: self.max_gap, room }
+    }
+
     /// What becomes of read chunks that the store does not hold.
     #[must_use]
     pub fn with_missing_chunks(mut self, missing_chunks: MissingChunks) -> Self {
@@ -127,11 +160,42 @@ impl ReadOptions {
     }
 
     /// Ends planning or the read with [`ErrorKind::Cancelled`](crate::ErrorKind::Cancelled) soon after `cancel` becomes
-    /// true: each thread finishes the request and the read chunk that it works on.
+    /// true: each thread finishes the read chunk that it works on. Of several, each cancels.
     #[must_use]
     pub fn with_cancel(mut self, cancel: Arc<AtomicBool>) -> Self {
-        self.cancel = Cancel::new(cancel);
+        self.cancel = self.cancel.with(cancel);
         self
+    }
+
+    /// Ends planning or the read with [`ErrorKind::TimedOut`](crate::ErrorKind::TimedOut) soon after so much time. `None`,
+    /// the default, sets no end.
+    #[must_use]
+    pub fn with_timeout(mut self, timeout: Option<Duration>) -> Self {
+        self.timeout = timeout;
+        self
+    }
+
+    /// What is told how far the read is.
+    #[must_use]
+    pub fn with_progress(mut self, progress: Option<Arc<Progress>>) -> Self {
+        self.progress = progress;
+        self
+    }
+
+    /// Where decoded read chunks are kept for further reads. They are then decoded whole. `None`, the default, keeps none.
+    #[must_use]
+    pub fn with_cache(mut self, cache: Option<ChunkCache>) -> Self {
+        self.cache = cache;
+        self
+    }
+
+    /// The same for a read that begins now.
+    pub(crate) fn started(&self) -> Self {
+        let mut started = self.clone();
+        if let Some(timeout) = self.timeout {
+            started.cancel = started.cancel.within(timeout);
+        }
+        started
     }
 
     pub(crate) fn cancel(&self) -> &Cancel {

@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use arrow_array::ArrayRef;
 use rayon::ThreadPool;
 
+use super::ReadOptions;
 use super::budget::Budget;
 use super::column::{ColumnRead, fill_value};
 use super::execute::Column;
@@ -12,7 +13,6 @@ use super::padding::pad;
 use super::scatter::scatters;
 use super::validity::Validity;
 use super::variable::{Held, VariableRead};
-use super::{MissingChunks, ReadOptions};
 use crate::arrow::{Rows, build, room};
 use crate::error::Result;
 use crate::memory::Output;
@@ -60,7 +60,7 @@ impl<'a> Target<'a> {
     }
 
     /// The reads that fill the output, one for each array.
-    pub(super) fn reads(&mut self, missing_chunks: MissingChunks, workers: usize) -> Result<Vec<ColumnRead<'_>>> {
+    pub(super) fn reads<'s>(&'s mut self, options: &'s ReadOptions, workers: usize) -> Result<Vec<ColumnRead<'s>>> {
         let Self { column, output, start, validity, held } = self;
         let (column, validity, held): (&Column<'_>, &Validity, _) = (column, validity, held.as_ref());
         let strides: Vec<_> = column.arrays.iter().map(|array| array.decoder().strides()).collect();
@@ -69,9 +69,10 @@ impl<'a> Target<'a> {
         let tiling = Tiling::check(column.plan)?;
         let target = &mut output.as_mut_slice()[*start..];
         let scatters = scatters(tiling, target, zeroed, column.element.size(), &strides)?;
+        let (missing_chunks, cache) = (options.missing_chunks, options.cache.as_ref());
         let read = |(number, (&array, scatter))| {
             let variable = held.map(|held| VariableRead::new(array, held, number));
-            ColumnRead::new(array, &column.element, scatter, missing_chunks, validity, workers, variable)
+            ColumnRead::new(array, &column.element, scatter, missing_chunks, validity, workers, variable, cache)
         };
         Ok(column.arrays.iter().zip(scatters).enumerate().map(read).collect())
     }

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use zarrs::storage::StoreKey;
 
+use crate::cache::Version;
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::Scratch;
 
@@ -70,6 +71,17 @@ pub(super) fn read_at<'a>(file: &File, offset: u64, len: u64, scratch: &'a mut S
 /// Fills `target` with the bytes from `offset` on.
 pub(super) fn read_into(file: &File, offset: u64, target: &mut [u8]) -> Result<()> {
     read_exact_at(file, target, offset).map_err(read_error)
+}
+
+/// What tells this writing of a file from others.
+pub(super) fn version(file: &File) -> Option<Version> {
+    let metadata = file.metadata().ok()?;
+    let modified = metadata.modified().ok()?.duration_since(std::time::UNIX_EPOCH).ok()?;
+    #[cfg(unix)]
+    let number = std::os::unix::fs::MetadataExt::ino(&metadata);
+    #[cfg(not(unix))]
+    let number = 0;
+    Some(format!("{}-{}-{number}", modified.as_nanos(), metadata.len()).into())
 }
 
 /// Has the system read bytes ahead into its page cache. It may decline.

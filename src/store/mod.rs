@@ -1,6 +1,8 @@
-//! Where encoded bytes come from: a local directory or zip file read directly, or any `zarrs` store.
+//! Where encoded bytes come from: a local directory or zip file read directly, any `zarrs` store, or a remote one.
 
+mod held;
 mod local;
+pub(crate) mod remote;
 mod zip;
 
 use std::fs::File;
@@ -11,9 +13,13 @@ use std::sync::Arc;
 use zarrs::storage::byte_range::ByteRange;
 use zarrs::storage::{Bytes, ReadableStorage, StorageError, StoreKey};
 
+pub(crate) use self::held::Held;
 pub(crate) use self::local::LocalDirectory;
+use self::remote::{Remote, Want, wait};
 use self::zip::Deflated;
 pub(crate) use self::zip::ZipFile;
+use crate::cache::Version;
+use crate::cancel::Cancel;
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::Scratch;
 
@@ -41,6 +47,7 @@ pub(crate) enum Source {
     Local(Arc<LocalDirectory>),
     Zip(Arc<ZipFile>),
     Storage(ReadableStorage),
+    Remote(Arc<Remote>),
 }
 
 /// Encoded bytes: in the caller's scratch buffer, or shared by the store.
@@ -68,6 +75,9 @@ pub(crate) enum Value {
     },
     Deflated(Box<Deflated>),
     Storage(ReadableStorage),
+    Remote(Arc<Remote>),
+    /// What was fetched of it.
+    Held(Held),
 }
 
 impl Source {
@@ -88,6 +98,51 @@ impl Source {
             }
             Self::Zip(zip) => zip.value(key).map_err(|error| error.at_key(key.as_str())),
             Self::Storage(storage) => Ok(Some(Value::Storage(storage.clone()))),
+            Self::Remote(remote) => Ok(Some(Value::Remote(remote.clone()))),
+        }
+    }
+
+    /// The whole values of `keys`, each `None` if the store does not hold it: of a remote store, asked for at once.
+    pub(crate) fn get_all(&self, keys: &[StoreKey], cancel: &Cancel) -> Vec<Result<Option<Bytes>>> {
+        let Self::Remote(remote) = self else {
+            let get = |key| {
+                let mut scratch = Scratch::default();
+                Ok(self.get(key, &mut scratch)?.map(|bytes| match bytes {
+                    Encoded::Scratch(bytes) => Bytes::copy_from_slice(bytes),
+                    Encoded::Shared(bytes) => bytes,
+                }))
+            };
+            return keys.iter().map(get).collect();
+        };
+        let ask = |key: &StoreKey| {
+            let (remote, key) = (remote.clone(), key.clone());
+            async move { remote.get(&key, &Want::All).await }
+        };
+        let all = futures_util::future::join_all(keys.iter().map(ask));
+        match wait(all, cancel) {
+            Ok(values) => values,
+            Err(error) => vec![Err(error)],
+        }
+    }
+
+    /// What tells the values of the store from those of all others, if anything does.
+    pub(crate) fn identity(&self) -> Option<String> {
+        match self {
+            Self::Local(directory) => Some(format!("file:{}", directory.root().display())),
+            Self::Zip(zip) => {
+                let version = File::open(zip.path()).ok().and_then(|file| local::version(&file))?;
+                Some(format!("zip:{}:{version}", zip.path().display()))
+            }
+            Self::Remote(remote) => remote.identity().map(|identity| format!("remote:{identity}")),
+            Self::Storage(_) => None,
+        }
+    }
+
+    /// Where the store is remote, that.
+    pub(crate) fn remote(&self) -> Option<&Arc<Remote>> {
+        match self {
+            Self::Remote(remote) => Some(remote),
+            Self::Local(_) | Self::Zip(_) | Self::Storage(_) => None,
         }
     }
 
@@ -101,7 +156,7 @@ impl Source {
         match self {
             // More would only push decoded bytes out of a core's cache.
             Self::Local(_) | Self::Zip(_) => Request { most: 64 << 10, worth: 16 << 10 },
-            Self::Storage(_) => Request { most: 4 << 20, worth: 256 << 10 },
+            Self::Storage(_) | Self::Remote(_) => Request { most: 4 << 20, worth: 256 << 10 },
         }
     }
 
@@ -125,6 +180,7 @@ impl Source {
             Self::Local(directory) => directory.holds(key),
             Self::Zip(zip) => Ok(zip.holds(key)),
             Self::Storage(storage) => storage.size_key(key).map(|size| size.is_some()).map_err(store_error),
+            Self::Remote(remote) => get_now(remote, key, Want::All).map(|value| value.is_some()),
         }
         .map_err(|error| error.at_key(key.as_str()))
     }
@@ -142,8 +198,23 @@ impl Value {
                 Ok(bytes) => Ok(bytes.map(Encoded::Shared)),
                 Err(source) => Err(store_error(source)),
             },
+            Self::Remote(remote) => Ok(get_now(remote, key, Want::All)?.map(Encoded::Shared)),
+            Self::Held(held) => held.read(0, held.len(), scratch).map(Some),
         }
         .map_err(|error: Error| error.at_key(key.as_str()))
+    }
+
+    /// What tells this writing of the value from others, if that can be told without asking.
+    pub(crate) fn version(&self) -> Option<Version> {
+        match self {
+            Self::Local { file, .. } => local::version(file),
+            Self::Deflated(_) | Self::Storage(_) | Self::Remote(_) | Self::Held(_) => None,
+        }
+    }
+
+    /// Whether it was fetched already, by the part that is needed of it.
+    pub(crate) fn is_held(&self) -> bool {
+        matches!(self, Self::Held(_))
     }
 
     /// Says that the bytes `start..start + len` will be read soon.
@@ -158,7 +229,8 @@ impl Value {
         match self {
             Self::Local { len, .. } => Some(*len),
             Self::Deflated(value) => Some(value.len()),
-            Self::Storage(_) => None,
+            Self::Held(held) => Some(held.len()),
+            Self::Storage(_) | Self::Remote(_) => None,
         }
     }
 
@@ -172,7 +244,10 @@ impl Value {
                 let end = start.saturating_add(target.len() as u64);
                 if end > *len { Err(short(*len, end)) } else { local::read_into(file, first + start, target) }
             }
-            Self::Deflated(_) | Self::Storage(_) => {
+            Self::Held(held) if start.saturating_add(target.len() as u64) <= held.len() => {
+                held.read_into(start, target)
+            }
+            Self::Deflated(_) | Self::Storage(_) | Self::Remote(_) | Self::Held(_) => {
                 let mut unused = Scratch::default();
                 let bytes = self.read_range(key, start, target.len() as u64, &mut unused)?;
                 target.copy_from_slice(bytes.as_ref());
@@ -194,7 +269,7 @@ impl Value {
         scratch: &'a mut Scratch,
     ) -> Result<Option<Encoded<'a>>> {
         match self {
-            Self::Local { .. } | Self::Deflated(_) => {
+            Self::Local { .. } | Self::Deflated(_) | Self::Held(_) => {
                 let size = self.known_len().unwrap_or_default();
                 let past = size.checked_sub(len).ok_or_else(|| short(size, len).at_key(key.as_str()))?;
                 return self.read_range(key, if from_end { past } else { 0 }, len, scratch).map(Some);
@@ -209,6 +284,10 @@ impl Value {
                     Ok(Err(source)) => Err(store_error(source)),
                     Err(_) => Err(too_short(len)),
                 }
+            }
+            Self::Remote(remote) => {
+                let want = if from_end { Want::Suffix(len) } else { Want::Range(0..len) };
+                Ok(get_now(remote, key, want)?.map(Encoded::Shared))
             }
         }
         .map_err(|error: Error| error.at_key(key.as_str()))
@@ -239,13 +318,27 @@ impl Value {
             Self::Storage(storage) => match storage.get_partial(key, ByteRange::FromStart(start, Some(len))) {
                 Ok(Some(bytes)) if bytes.len() as u64 == len => Ok(Encoded::Shared(bytes)),
                 Ok(Some(bytes)) => Err(short(start + bytes.len() as u64, end)),
-                Ok(None) => Err(Error::new(ErrorKind::Store, "the value vanished while it was read")
-                    .remedy("Do not write to the array during a read; read again.")),
+                Ok(None) => Err(vanished()),
                 Err(source) => Err(store_error(source)),
             },
+            Self::Remote(remote) => {
+                get_now(remote, key, Want::Range(start..end))?.map(Encoded::Shared).ok_or_else(vanished)
+            }
+            Self::Held(held) => held.read(start, len, scratch),
         }
         .map_err(|error: Error| error.at_key(key.as_str()))
     }
+}
+
+/// Asks a remote store, and waits.
+fn get_now(remote: &Arc<Remote>, key: &StoreKey, want: Want) -> Result<Option<Bytes>> {
+    let (remote, key) = (remote.clone(), key.clone());
+    wait(async move { remote.get(&key, &want).await }, &Cancel::default())?
+}
+
+pub(crate) fn vanished() -> Error {
+    Error::new(ErrorKind::Store, "the value vanished while it was read")
+        .remedy("Do not write to the array during a read; read again.")
 }
 
 fn short(got: u64, expected: u64) -> Error {

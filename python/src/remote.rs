@@ -1,0 +1,245 @@
+//! Stores that are not on this machine: URLs, obstore's stores, and whatever Python can ask for keys.
+
+use std::fmt;
+use std::sync::Arc;
+
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::pybacked::PyBackedBytes;
+use pyo3::types::{PyDict, PyTuple};
+use pyo3_object_store::PyExternalObjectStore;
+use tokio::sync::oneshot;
+use zarrow::zarrs::storage::byte_range::{ByteRange, ByteRangeIterator};
+use zarrow::zarrs::storage::{
+    AsyncMaybeBytesIterator, AsyncReadableStorageTraits, Bytes, MaybeBytes, StorageError, StoreKey,
+};
+use zarrow::{ObjectStores, OpenOptions, ZarrFormat};
+
+use crate::array::Array;
+use crate::foreign::ForeignCodecs;
+use crate::interrupt::interruptibly;
+
+/// The arguments of `_open_remote`.
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+struct Remote<'py> {
+    /// `"url"`, `"object"` or `"bridge"`.
+    kind: String,
+    /// A URL, a store of obstore, or a bridge.
+    store: Bound<'py, PyAny>,
+    storage_options: Option<Bound<'py, PyDict>>,
+    /// Node path of the array in the store.
+    path: String,
+    zarr_format: Option<u8>,
+    fields: Option<Vec<String>>,
+    foreign: Option<Py<PyAny>>,
+    /// The documents of the metadata, by their names, where they are known.
+    metadata: Option<Bound<'py, PyDict>>,
+}
+
+/// Opens an array in a store that is not on this machine. Its only argument is a dict of `Remote`.
+#[pyfunction]
+pub(crate) fn _open_remote(py: Python<'_>, arguments: Bound<'_, PyDict>) -> PyResult<Array> {
+    let Remote { kind, store, storage_options, path, zarr_format, fields, foreign, metadata } = arguments.extract()?;
+    let format = zarr_format.map(|format| if format == 2 { ZarrFormat::V2 } else { ZarrFormat::V3 });
+    let codecs = foreign.as_ref().map(|foreign| Arc::new(ForeignCodecs(foreign.clone_ref(py))) as Arc<_>);
+    let mut options = OpenOptions::from(format).with_foreign_codecs(codecs);
+    if let Some(metadata) = metadata {
+        options = with_metadata(options, &metadata)?;
+    }
+    let stores = Where::new(&kind, &store, storage_options)?;
+    let open = |cancel| {
+        let options = options.with_cancel(cancel);
+        let array = match stores {
+            Where::Objects(stores) => zarrow::Array::open_object_store(&stores?, &path, options)?,
+            Where::Bridge(bridge) => zarrow::Array::open_async(bridge, &path, options)?,
+        };
+        let Some(fields) = fields else { return Ok(array) };
+        array.with_fields(&fields.iter().map(String::as_str).collect::<Vec<_>>())
+    };
+    let inner = interruptibly(py, None, open)?;
+    Ok(Array { inner, foreign, remote: Some(arguments.unbind()) })
+}
+
+fn with_metadata(options: OpenOptions, documents: &Bound<'_, PyDict>) -> PyResult<OpenOptions> {
+    let get = |name: &str| documents.get_item(name)?.map(|bytes| bytes.extract::<Vec<u8>>()).transpose();
+    Ok(match (get("zarr.json")?, get(".zarray")?) {
+        (Some(document), _) => options.with_metadata(ZarrFormat::V3, &document, None),
+        (None, Some(document)) => options.with_metadata(ZarrFormat::V2, &document, get(".zattrs")?.as_deref()),
+        (None, None) => options,
+    })
+}
+
+/// The values of `keys` in a remote store, None for those that it does not hold.
+#[pyfunction]
+pub(crate) fn _remote_get(
+    py: Python<'_>,
+    kind: &str,
+    store: Bound<'_, PyAny>,
+    storage_options: Option<Bound<'_, PyDict>>,
+    keys: Vec<String>,
+) -> PyResult<Vec<Option<Vec<u8>>>> {
+    let stores = Where::new(kind, &store, storage_options)?;
+    interruptibly(py, None, |cancel| match stores {
+        Where::Objects(stores) => stores?.get(&keys, cancel),
+        Where::Bridge(bridge) => zarrow::get_async(bridge, &keys, cancel),
+    })
+}
+
+/// The names of what lies below `path` in an object store.
+#[pyfunction]
+pub(crate) fn _remote_list(
+    py: Python<'_>,
+    kind: &str,
+    store: Bound<'_, PyAny>,
+    storage_options: Option<Bound<'_, PyDict>>,
+    path: String,
+) -> PyResult<Vec<String>> {
+    match Where::new(kind, &store, storage_options)? {
+        Where::Objects(stores) => interruptibly(py, None, |cancel| stores?.list(&path, cancel)),
+        Where::Bridge(_) => Err(PyValueError::new_err("a bridge lists by itself")),
+    }
+}
+
+/// A store that is not on this machine.
+enum Where {
+    Objects(zarrow::Result<ObjectStores>),
+    Bridge(Arc<Bridge>),
+}
+
+impl Where {
+    fn new(kind: &str, store: &Bound<'_, PyAny>, options: Option<Bound<'_, PyDict>>) -> PyResult<Self> {
+        match kind {
+            "url" => {
+                let url: String = store.extract()?;
+                let options: Vec<(String, String)> = match options {
+                    Some(options) => options.items().extract()?,
+                    None => Vec::new(),
+                };
+                Ok(Self::Objects(ObjectStores::from_url(&url, options)))
+            }
+            "object" => {
+                // What cannot be made anew is told now, as an exception.
+                let _: PyExternalObjectStore = store.extract()?;
+                let (location, store) = (store.repr()?.to_string(), store.clone().unbind());
+                let make = move || {
+                    let made: PyResult<PyExternalObjectStore> =
+                        Python::attach(|py| store.bind(py).extract::<PyExternalObjectStore>());
+                    Ok(made?.into_dyn())
+                };
+                Ok(Self::Objects(Ok(ObjectStores::new(make, location))))
+            }
+            "bridge" => Ok(Self::Bridge(Arc::new(Bridge(store.clone().unbind())))),
+            other => Err(PyValueError::new_err(format!("a store of kind {other:?}"))),
+        }
+    }
+}
+
+/// A store of Python: an object with a method `ask(key, start, stop, suffix, reply)`, which returns at once, and has
+/// `reply` called later, from any thread, with the bytes, None, or an exception. Of `start` and `suffix`, one is None, and
+/// both where the whole value is wanted; `stop` may be None.
+struct Bridge(Py<PyAny>);
+
+/// Takes an answer of a bridge.
+#[pyclass(module = "zarrow", frozen)]
+pub(crate) struct Reply(std::sync::Mutex<Option<oneshot::Sender<Result<MaybeBytes, PythonError>>>>);
+
+/// An exception of a store, as text.
+#[derive(Debug)]
+struct PythonError(String);
+
+impl fmt::Display for PythonError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+#[pymethods]
+impl Reply {
+    /// Takes the value, None if there is none, or what went wrong.
+    fn __call__(&self, value: Option<PyBackedBytes>, error: Option<String>) {
+        let sender = self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner).take();
+        let value = match error {
+            Some(error) => Err(PythonError(error)),
+            None => Ok(value.map(Bytes::from_owner)),
+        };
+        if let Some(sender) = sender {
+            // Who asked may have gone.
+            let _ = sender.send(value);
+        }
+    }
+
+    /// Whether nobody waits for the answer any more.
+    fn is_abandoned(&self) -> bool {
+        let sender = self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        sender.as_ref().is_none_or(oneshot::Sender::is_closed)
+    }
+}
+
+impl Bridge {
+    async fn ask(&self, key: &StoreKey, range: Option<ByteRange>) -> Result<MaybeBytes, StorageError> {
+        let (sender, receiver) = oneshot::channel();
+        let failed = |error: String| StorageError::Other(error);
+        let asked: PyResult<()> = Python::attach(|py| {
+            let (start, stop, suffix) = match range {
+                None => (None, None, None),
+                Some(ByteRange::FromStart(start, len)) => (Some(start), len.map(|len| start + len), None),
+                Some(ByteRange::Suffix(len)) => (None, None, Some(len)),
+            };
+            let reply = Py::new(py, Reply(std::sync::Mutex::new(Some(sender))))?;
+            self.0.call_method1(py, "ask", (key.as_str(), start, stop, suffix, reply))?;
+            Ok(())
+        });
+        asked.map_err(|error| failed(error.to_string()))?;
+        match receiver.await {
+            Ok(answer) => answer.map_err(|error| failed(error.to_string())),
+            Err(_) => Err(failed("the store never answered".to_owned())),
+        }
+    }
+}
+
+#[async_trait::async_trait]
+impl AsyncReadableStorageTraits for Bridge {
+    async fn get(&self, key: &StoreKey) -> Result<MaybeBytes, StorageError> {
+        self.ask(key, None).await
+    }
+
+    async fn get_partial_many<'a>(
+        &'a self,
+        key: &StoreKey,
+        ranges: ByteRangeIterator<'a>,
+    ) -> Result<AsyncMaybeBytesIterator<'a>, StorageError> {
+        let mut found = Vec::new();
+        for range in ranges {
+            match self.ask(key, Some(range)).await? {
+                Some(bytes) => found.push(Ok(bytes)),
+                None => return Ok(None),
+            }
+        }
+        Ok(Some(Box::pin(futures_util::stream::iter(found))))
+    }
+
+    async fn get_partial<'a>(&'a self, key: &StoreKey, range: ByteRange) -> Result<MaybeBytes, StorageError> {
+        self.ask(key, Some(range)).await
+    }
+
+    async fn size_key(&self, key: &StoreKey) -> Result<Option<u64>, StorageError> {
+        Ok(self.ask(key, None).await?.map(|bytes| bytes.len() as u64))
+    }
+
+    fn supports_get_partial(&self) -> bool {
+        true
+    }
+}
+
+/// What `__reduce__` of an array in such a store gives.
+pub(crate) fn reduce<'py>(
+    py: Python<'py>,
+    arguments: &Py<PyDict>,
+    fields: Option<Bound<'py, PyTuple>>,
+) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyTuple>)> {
+    let arguments = arguments.bind(py).copy()?;
+    arguments.set_item("fields", fields)?;
+    let open = py.import("zarrow._zarrow")?.getattr("_open_remote")?;
+    Ok((open, (arguments,).into_pyobject(py)?))
+}

@@ -1,0 +1,382 @@
+"""Groups: what is in a store, and the arrays in it."""
+
+from __future__ import annotations
+
+import json
+import os
+import zipfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from zarrow import _zarrow
+from zarrow._columns import _type_name
+from zarrow._open import (
+    _ACCEPTED,
+    _check_storage_options,
+    _local_path,
+    _names,
+    _open_path,
+    _open_remote,
+    is_remote_url,
+)
+from zarrow._stores import Bridge, is_icechunk_session, is_obstore, is_zarr_store
+from zarrow.errors import NotFoundError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from zarrow._typing import StoreLike
+    from zarrow._zarrow import Array
+
+_DOCUMENTS = ("zarr.json", ".zgroup", ".zattrs", ".zarray", ".zmetadata")
+
+
+def open_group(
+    store: StoreLike,
+    *,
+    path: str | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+) -> Group:
+    """Open a Zarr group, to list and open what is in it.
+
+    Consolidated metadata is used where there is some: then members are known without asking the
+    store.
+
+    Parameters
+    ----------
+    store, path, storage_options
+        As in :func:`open_array`, of the group. A ``zarr.Group`` is opened by its store and path.
+
+    Returns
+    -------
+    Group
+        A mapping from names to arrays and groups.
+
+    Raises
+    ------
+    NotFoundError
+        There is no group at the path.
+    StoreError, UnsupportedError, TypeError, ValueError
+        As :func:`open_array`.
+
+    Examples
+    --------
+    >>> import numpy as np, zarr, zarrow
+    >>> group = zarr.create_group("sample.zarr", attributes={"site": 7})
+    >>> _ = group.create_array("counts/day1", data=np.arange(6), chunks=(3,))
+    >>> sample = zarrow.open_group("sample.zarr")
+    >>> list(sample), sample.attrs["site"]
+    (['counts'], 7)
+    >>> sample["counts/day1"].shape
+    (6,)
+    """
+    options = _check_storage_options(storage_options, store)
+    return Group._open(_source(store, options), _names(path))
+
+
+class Group(Mapping[str, "Array | Group"]):
+    """A group of arrays and groups. Made by :func:`open_group`.
+
+    A mapping from the names of its members to handles on them; a path such as ``"a/b"`` reaches
+    what is deeper. It sees members that are written later, unless its metadata is consolidated.
+    """
+
+    def __init__(
+        self,
+        source: _Source,
+        names: Sequence[str],
+        zarr_format: int,
+        attributes: Mapping[str, Any],
+        consolidated: Mapping[str, Mapping[str, bytes]] | None,
+    ) -> None:
+        self._source = source
+        self._names = list(names)
+        self._format = zarr_format
+        self._attributes = attributes
+        # Of each node below, its documents by name.
+        self._consolidated = consolidated
+
+    @classmethod
+    def _open(cls, source: _Source, names: list[str]) -> Group:
+        found = source.documents(names)
+        if (document := found.get("zarr.json")) is not None:
+            metadata = _parse(document)
+            if metadata.get("node_type") == "group":
+                return cls(
+                    source, names, 3, metadata.get("attributes") or {}, _consolidated_v3(metadata)
+                )
+        elif found.get(".zgroup") is not None or found.get(".zmetadata") is not None:
+            attributes = _parse(found.get(".zattrs") or b"{}")
+            consolidated = None
+            if (document := found.get(".zmetadata")) is not None:
+                consolidated = _consolidated_v2(_parse(document))
+            return cls(source, names, 2, attributes, consolidated)
+        raise NotFoundError(
+            f"group {source.location(names)!r}: there is no Zarr group here; expected 'zarr.json' "
+            "of a group, or '.zgroup'"
+        )
+
+    @property
+    def path(self) -> str:
+        """Path in the store."""
+        return "/".join(self._names)
+
+    @property
+    def attrs(self) -> Mapping[str, Any]:
+        """The user attributes."""
+        return self._attributes
+
+    @property
+    def zarr_format(self) -> int:
+        """2 or 3."""
+        return self._format
+
+    @property
+    def is_consolidated(self) -> bool:
+        """Whether members are known from the metadata of the group."""
+        return self._consolidated is not None
+
+    def __getitem__(self, name: str) -> Array | Group:
+        names = _names(name)
+        if not names:
+            raise KeyError(name)
+        below = "/".join(names)
+        if self._consolidated is not None:
+            documents = self._consolidated.get(below)
+            if documents is None:
+                raise KeyError(name)
+            return self._member(names, documents)
+        documents = self._source.documents([*self._names, *names])
+        if not documents:
+            raise KeyError(name)
+        return self._member(names, documents)
+
+    def _member(self, names: list[str], documents: Mapping[str, bytes]) -> Array | Group:
+        full = [*self._names, *names]
+        document = documents.get("zarr.json")
+        metadata = _parse(document) if document is not None else {}
+        if metadata.get("node_type") == "array" or ".zarray" in documents:
+            zarr_format = 3 if document is not None else 2
+            return self._source.open_array(full, zarr_format, dict(documents))
+        if self._consolidated is None:
+            return Group._open(self._source, full)
+        prefix = "/".join(names) + "/"
+        below = {
+            path.removeprefix(prefix): found
+            for path, found in self._consolidated.items()
+            if path.startswith(prefix)
+        }
+        if document is not None:
+            attributes = metadata.get("attributes") or {}
+        else:
+            attributes = _parse(documents.get(".zattrs") or b"{}")
+        return Group(self._source, full, self._format, attributes, below)
+
+    def __iter__(self) -> Iterator[str]:
+        if self._consolidated is not None:
+            yield from sorted(path for path in self._consolidated if "/" not in path)
+            return
+        for name in sorted(self._source.names_in(self._names)):
+            found = self._source.documents([*self._names, name])
+            if any(found.get(each) is not None for each in ("zarr.json", ".zarray", ".zgroup")):
+                yield name
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+    def __contains__(self, name: object) -> bool:
+        try:
+            self[name]  # type: ignore[index]
+        except (KeyError, TypeError, ValueError):
+            return False
+        return True
+
+    def arrays(self) -> Iterator[tuple[str, Array]]:
+        """Give the names of the arrays right in the group, and handles on them."""
+        for name, member in self.items():
+            if isinstance(member, _zarrow.Array):
+                yield name, member
+
+    def groups(self) -> Iterator[tuple[str, Group]]:
+        """Give the names of the groups right in the group, and handles on them."""
+        for name, member in self.items():
+            if isinstance(member, Group):
+                yield name, member
+
+    def __repr__(self) -> str:
+        return f"<zarrow.Group {self._source.location(self._names)!r}>"
+
+
+class _Source:
+    """Where nodes lie: how documents and names are had."""
+
+    def location(self, names: Sequence[str]) -> str:
+        raise NotImplementedError
+
+    def get(self, keys: Sequence[str]) -> list[bytes | None]:
+        raise NotImplementedError
+
+    def names_in(self, names: Sequence[str]) -> set[str]:
+        raise NotImplementedError
+
+    def open_array(
+        self, names: Sequence[str], zarr_format: int, documents: dict[str, bytes]
+    ) -> Array:
+        raise NotImplementedError
+
+    def documents(self, names: Sequence[str]) -> dict[str, bytes]:
+        """Give the documents of a node that there are."""
+        values = self.get(["/".join([*names, document]) for document in _DOCUMENTS])
+        found = zip(_DOCUMENTS, values, strict=True)
+        return {name: value for name, value in found if value is not None}
+
+
+class _Folder(_Source):
+    def __init__(self, root: str) -> None:
+        self._root = Path(root).absolute()
+
+    def location(self, names: Sequence[str]) -> str:
+        return str(self._root.joinpath(*names))
+
+    def get(self, keys: Sequence[str]) -> list[bytes | None]:
+        return [self._read(self._root / key) for key in keys]
+
+    @staticmethod
+    def _read(path: Path) -> bytes | None:
+        try:
+            return path.read_bytes()
+        except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
+            return None
+
+    def names_in(self, names: Sequence[str]) -> set[str]:
+        return {each.name for each in self._root.joinpath(*names).iterdir() if each.is_dir()}
+
+    def open_array(
+        self, names: Sequence[str], zarr_format: int, documents: dict[str, bytes]
+    ) -> Array:
+        del documents  # they cost nothing here
+        return _open_path(str(self._root), "/".join(names), zarr_format)
+
+
+class _Zip(_Source):
+    def __init__(self, root: str) -> None:
+        self._root = root
+        with zipfile.ZipFile(root) as archive:
+            self._keys = {name for name in archive.namelist() if not name.endswith("/")}
+        tops = {key.split("/")[0] for key in self._keys}
+        # All of it may lie in one folder.
+        lies_deeper = len(tops) == 1 and not self._keys & set(_DOCUMENTS)
+        self._prefix = f"{tops.pop()}/" if lies_deeper else ""
+
+    def location(self, names: Sequence[str]) -> str:
+        return "/".join([self._root, *names])
+
+    def get(self, keys: Sequence[str]) -> list[bytes | None]:
+        with zipfile.ZipFile(self._root) as archive:
+            full = [self._prefix + key for key in keys]
+            return [archive.read(key) if key in self._keys else None for key in full]
+
+    def names_in(self, names: Sequence[str]) -> set[str]:
+        prefix = self._prefix + "".join(f"{name}/" for name in names)
+        below = (key.removeprefix(prefix) for key in self._keys if key.startswith(prefix))
+        return {key.split("/")[0] for key in below if "/" in key}
+
+    def open_array(
+        self, names: Sequence[str], zarr_format: int, documents: dict[str, bytes]
+    ) -> Array:
+        del documents
+        return _open_path(self._root, "/".join(names), zarr_format)
+
+
+class _Remote(_Source):
+    def __init__(self, kind: str, store: Any, options: dict[str, str] | None) -> None:
+        self._kind = kind
+        self._store = store
+        self._options = options
+
+    def location(self, names: Sequence[str]) -> str:
+        root = self._store.rstrip("/") if isinstance(self._store, str) else repr(self._store)
+        return "/".join([root, *names])
+
+    def get(self, keys: Sequence[str]) -> list[bytes | None]:
+        return _zarrow._remote_get(self._kind, self._store, self._options, list(keys))
+
+    def names_in(self, names: Sequence[str]) -> set[str]:
+        return set(_zarrow._remote_list(self._kind, self._store, self._options, "/".join(names)))
+
+    def open_array(
+        self, names: Sequence[str], zarr_format: int, documents: dict[str, bytes]
+    ) -> Array:
+        return _open_remote(
+            self._kind, self._store, "/".join(names), options=self._options,
+            zarr_format=zarr_format, metadata=documents,
+        )  # fmt: skip
+
+
+class _Asked(_Remote):
+    """A store that Python asks."""
+
+    def __init__(self, bridge: Bridge) -> None:
+        super().__init__("bridge", bridge, None)
+
+    def names_in(self, names: Sequence[str]) -> set[str]:
+        bridge: Bridge = self._store
+        return bridge.names_in("/".join(names))
+
+
+def _source(store: Any, options: dict[str, str] | None) -> _Source:
+    if isinstance(store, (str, os.PathLike)):
+        root = os.fspath(store)
+        if isinstance(root, str) and is_remote_url(root):
+            return _Remote("url", root, options)
+        root = _local_path(store)
+        return _Zip(root) if os.path.isfile(root) else _Folder(root)  # noqa: PTH113
+    if is_icechunk_session(store):
+        store = store.store
+    if is_obstore(store):
+        return _Asked(Bridge(store)) if type(store).__name__ == "MemoryStore" else _Remote("object", store, None)
+    if is_zarr_store(store):
+        name = type(store).__name__ if type(store).__module__.startswith("zarr.storage") else ""
+        if name == "LocalStore":
+            return _Folder(os.fspath(store.root))
+        if name == "ZipStore" and isinstance(store.path, (str, os.PathLike)):
+            return _Zip(os.fspath(store.path))
+        if name == "ObjectStore" and is_obstore(store.store):
+            return _source(store.store, None)
+    elif not isinstance(store, Mapping):
+        raise TypeError(f"store is of type {_type_name(store)}; {_ACCEPTED}")
+    return _Asked(Bridge(store))
+
+
+def _parse(document: bytes) -> dict[str, Any]:
+    parsed = json.loads(document)
+    return parsed if isinstance(parsed, dict) else {}
+
+
+def _consolidated_v3(metadata: Mapping[str, Any]) -> dict[str, dict[str, bytes]] | None:
+    consolidated = metadata.get("consolidated_metadata")
+    if not isinstance(consolidated, dict):
+        return None
+    documents: dict[str, dict[str, bytes]] = {}
+    _flatten(consolidated, "", documents)
+    return documents
+
+
+def _flatten(consolidated: Mapping[str, Any], prefix: str, into: dict[str, Any]) -> None:
+    for path, document in (consolidated.get("metadata") or {}).items():
+        into[prefix + path] = {"zarr.json": json.dumps(document).encode()}
+        inner = document.get("consolidated_metadata")
+        if isinstance(inner, dict):
+            _flatten(inner, f"{prefix}{path}/", into)
+
+
+def _consolidated_v2(metadata: Mapping[str, Any]) -> dict[str, dict[str, bytes]]:
+    documents: dict[str, dict[str, bytes]] = {}
+    for key, document in (metadata.get("metadata") or {}).items():
+        path, _, name = key.rpartition("/")
+        if path:
+            documents.setdefault(path, {})[name] = json.dumps(document).encode()
+    return {
+        path: found for path, found in documents.items() if {".zarray", ".zgroup"} & found.keys()
+    }

@@ -1,0 +1,169 @@
+//! What was fetched together, and is decoded together.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use tokio::sync::OwnedSemaphorePermit;
+use zarrs::storage::Bytes;
+
+use crate::cache::{Found, Promise, Version};
+use crate::error::{Error, Result};
+use crate::read::column::{Arrived, ColumnRead};
+use crate::read::scatter::Claim;
+use crate::read::worker::Worker;
+use crate::store::Held;
+
+/// The bytes that one request brought.
+pub(super) struct Part {
+    /// Where they lie in the value.
+    pub(super) start: u64,
+    pub(super) bytes: Bytes,
+    /// What tells this writing of the value from others.
+    pub(super) version: Option<Version>,
+    /// Their share of the memory.
+    pub(super) permit: Option<OwnedSemaphorePermit>,
+}
+
+/// A read chunk that is wanted.
+pub(super) struct Member {
+    pub(super) claim: Claim,
+    /// Where it lies in the value; `None` if it is all of that.
+    pub(super) bytes: Option<Range<u64>>,
+    /// It is decoded already.
+    pub(super) decoded: Option<Arc<Vec<u8>>>,
+    /// It is waited for.
+    pub(super) promise: Option<Promise>,
+}
+
+impl Member {
+    pub(super) fn new(claim: Claim, bytes: Option<Range<u64>>) -> Self {
+        Self { claim, bytes, decoded: None, promise: None }
+    }
+}
+
+/// Read chunks of one value, and the bytes that hold them.
+pub(in crate::read) struct Packet<'s> {
+    read: &'s ColumnRead<'s>,
+    members: Vec<Member>,
+    parts: Vec<(u64, Bytes)>,
+    version: Option<Version>,
+    permits: Vec<OwnedSemaphorePermit>,
+    /// Requests that found nothing.
+    absent: usize,
+    /// Whether anything was fetched: what holds nothing has parts of no bytes.
+    is_held: bool,
+}
+
+impl<'s> Packet<'s> {
+    pub(super) fn new(read: &'s ColumnRead<'s>) -> Self {
+        let (members, parts, permits) = (Vec::new(), Vec::new(), Vec::new());
+        Self { read, members, parts, version: None, permits, absent: 0, is_held: false }
+    }
+
+    /// One read chunk that is the whole value.
+    pub(super) fn of(read: &'s ColumnRead<'s>, member: Member) -> Self {
+        Self { members: vec![member], ..Self::new(read) }
+    }
+
+    pub(super) fn read(&self) -> &'s ColumnRead<'s> {
+        self.read
+    }
+
+    pub(super) fn add(&mut self, member: Member) {
+        self.members.push(member);
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.members.is_empty()
+    }
+
+    pub(super) fn keep(&mut self, permit: OwnedSemaphorePermit) {
+        self.permits.push(permit);
+    }
+
+    /// Takes what a request brought, `None` if the store does not hold the value.
+    pub(super) fn receive(&mut self, part: Option<Part>) {
+        match part {
+            Some(Part { start, bytes, version, permit }) => {
+                self.is_held = true;
+                self.parts.push((start, bytes));
+                self.version = version.or_else(|| self.version.take());
+                self.permits.extend(permit);
+                self.renew();
+            }
+            None => {
+                self.absent += 1;
+                self.renew();
+            }
+        }
+    }
+
+    /// Says that it takes no bytes of a value that there is.
+    pub(super) fn set_empty(&mut self) {
+        self.is_held = true;
+    }
+
+    /// Says of which version of the value its bytes will be.
+    pub(super) fn set_version(&mut self, version: Option<Version>) {
+        self.version = version;
+    }
+
+    /// Lets go of what was decoded before, because the value has changed.
+    fn renew(&mut self) {
+        for member in &mut self.members {
+            if member.decoded.take().is_some() {
+                let id = self.read.part().groups().chunks()[member.claim.chunk()];
+                if let Some(Found::Miss(promise)) = self.read.cached(id).map(|(cache, at)| cache.renew(at)) {
+                    member.promise = Some(promise);
+                }
+            }
+        }
+    }
+
+    /// Whether some requests found the value and others did not.
+    pub(super) fn is_torn(&self) -> bool {
+        self.absent > 0 && self.is_held
+    }
+
+    /// Read chunks that were fetched.
+    pub(super) fn fetched(&self) -> usize {
+        if self.is_held { self.members.len() } else { 0 }
+    }
+
+    /// Bytes that were fetched.
+    pub(super) fn bytes(&self) -> usize {
+        self.parts.iter().map(|(_, bytes)| bytes.len()).sum()
+    }
+
+    /// Says at which key and of which array an error is.
+    pub(super) fn locate_error(&self, error: Error) -> Error {
+        match self.members.first() {
+            Some(member) => self.read.locate_error(error, member.claim.chunk()),
+            None => self.read.name_error(error),
+        }
+    }
+
+    /// Decodes and scatters what was fetched.
+    pub(in crate::read) fn decode(mut self, worker: &mut Worker<'_>) -> Result<()> {
+        self.parts.sort_unstable_by_key(|(start, _)| *start);
+        // In the order of the plan, which writes the result front to back.
+        self.members.sort_unstable_by_key(|member| member.claim.chunk());
+        for Member { claim, bytes, decoded, promise } in self.members {
+            if !(worker.go_on)() {
+                return Ok(());
+            }
+            let arrived = match (decoded, bytes) {
+                (Some(decoded), _) => Arrived::Decoded(decoded),
+                _ if !self.is_held => Arrived::Missing,
+                (None, Some(range)) => Arrived::Encoded(Held::cut(&self.parts, &range)),
+                (None, None) => match self.parts.first() {
+                    Some((_, bytes)) => Arrived::Encoded(Held::whole(bytes.clone())),
+                    None => Arrived::Missing,
+                },
+            };
+            let keep = promise.map(|promise| (promise, self.version.clone()));
+            self.read.arrived(claim, arrived, keep, worker)?;
+        }
+        Ok(())
+    }
+}

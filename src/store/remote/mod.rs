@@ -1,0 +1,251 @@
+//! Stores that answer after a while, and many requests at once.
+//!
+//! * [`objects`]: object stores and HTTP servers.
+//! * [`flow`]: how many requests at once.
+//! * [`runtime`]: the threads that wait.
+
+pub(crate) mod flow;
+#[cfg(feature = "object-store")]
+mod objects;
+mod runtime;
+
+use std::ops::Range;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Instant;
+
+use futures_util::stream::{self, Stream, StreamExt};
+use zarrs::storage::byte_range::ByteRange;
+use zarrs::storage::{AsyncReadableStorage, Bytes, StoreKey};
+
+pub(crate) use self::flow::Flow;
+#[cfg(feature = "object-store")]
+pub use self::objects::ObjectStores;
+#[cfg(feature = "object-store")]
+use self::objects::Objects;
+pub(crate) use self::runtime::{runtime, wait};
+use super::{short, store_error};
+use crate::cache::Version;
+use crate::cancel::Cancel;
+use crate::error::{Error, ErrorKind, Result};
+
+/// Which bytes of a value are asked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Want {
+    All,
+    Range(Range<u64>),
+    /// The last so many.
+    Suffix(u64),
+}
+
+impl Want {
+    /// Number of bytes, if it is known beforehand.
+    pub(crate) fn len(&self) -> Option<u64> {
+        match self {
+            Self::All => None,
+            Self::Range(range) => Some(range.end - range.start),
+            Self::Suffix(len) => Some(*len),
+        }
+    }
+}
+
+/// The bytes of an answer, as they come.
+pub(crate) type Body = Pin<Box<dyn Stream<Item = Result<Bytes>> + Send>>;
+
+/// What a store says to a request.
+pub(crate) enum Reply {
+    /// It does not hold the value.
+    Absent,
+    /// The value is the one that is known already.
+    Unchanged,
+    Answer(Answer),
+}
+
+/// An answer that has begun.
+pub(crate) struct Answer {
+    /// Bytes of the body.
+    pub(crate) len: u64,
+    /// Bytes of the whole value, if the store said it.
+    pub(crate) total: Option<u64>,
+    /// What tells this writing of the value from others, if the store said it.
+    pub(crate) version: Option<Version>,
+    pub(crate) body: Body,
+}
+
+/// A store that answers after a while.
+pub(crate) struct Remote {
+    store: Store,
+    flow: Flow,
+}
+
+enum Store {
+    #[cfg(feature = "object-store")]
+    Objects(Objects),
+    Storage {
+        storage: AsyncReadableStorage,
+        /// Where its connections were made.
+        process: u32,
+    },
+}
+
+impl Remote {
+    /// A store that `stores` makes; keys are below its prefix.
+    #[cfg(feature = "object-store")]
+    pub(crate) fn of_objects(stores: ObjectStores) -> Self {
+        Self { store: Store::Objects(Objects::new(stores)), flow: Flow::default() }
+    }
+
+    pub(crate) fn of_storage(storage: AsyncReadableStorage) -> Self {
+        Self { store: Store::Storage { storage, process: std::process::id() }, flow: Flow::default() }
+    }
+
+    /// Whether the store tells one writing of a value from another.
+    pub(crate) fn has_versions(&self) -> bool {
+        match &self.store {
+            #[cfg(feature = "object-store")]
+            Store::Objects(_) => true,
+            Store::Storage { .. } => false,
+        }
+    }
+
+    /// What tells the store from all others, if anything does.
+    pub(crate) fn identity(&self) -> Option<&str> {
+        match &self.store {
+            #[cfg(feature = "object-store")]
+            Store::Objects(objects) => objects.identity(),
+            Store::Storage { .. } => None,
+        }
+    }
+
+    /// What was seen of the store.
+    pub(crate) fn flow(&self) -> &Flow {
+        &self.flow
+    }
+
+    /// Asks for bytes of the value of `key`, unless it is of the version that is `known`.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Store`] if the store fails, [`ErrorKind::Decode`] if the value is known not to have the bytes, both
+    /// naming the key.
+    pub(crate) async fn ask(&self, key: &StoreKey, want: &Want, known: Option<&Version>) -> Result<Reply> {
+        let began = Instant::now();
+        let answer = match &self.store {
+            #[cfg(feature = "object-store")]
+            Store::Objects(objects) => objects.ask(key, want, known).await,
+            Store::Storage { storage, process } if *process == std::process::id() => ask(storage, key, want).await,
+            Store::Storage { .. } => {
+                Err(Error::new(ErrorKind::Store, "the store was opened before this process was forked")
+                    .expected("a store whose connections are of this process")
+                    .remedy("Open the array in the child process, or start that by 'spawn' or 'forkserver'."))
+            }
+        };
+        let answer = answer.and_then(|answer| match (answer, want.len()) {
+            (Reply::Answer(answer), Some(expected)) if answer.len < expected => match want {
+                Want::Range(range) => Err(short(range.start + answer.len, range.end)),
+                _ => Err(short(answer.len, expected)),
+            },
+            (Reply::Answer(answer), Some(expected)) if answer.len > expected => {
+                Err(Error::new(ErrorKind::Store, format!("the store sent {} bytes", answer.len))
+                    .expected(format!("{expected}, as it was asked"))
+                    .remedy("The server does not heed byte ranges; serve the array by one that does."))
+            }
+            (answer, _) => Ok(answer),
+        });
+        #[cfg(feature = "object-store")]
+        if let Store::Objects(objects) = &self.store {
+            self.flow.pushed_back(objects.pushbacks());
+        }
+        if answer.is_ok() {
+            self.flow.answered(began.elapsed());
+        }
+        answer.map_err(|error| error.at_key(key.as_str()))
+    }
+
+    /// Receives the `len` bytes of `body` as one.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Store`] if there are fewer or more, or there is no memory for them.
+    pub(crate) async fn receive(&self, key: &StoreKey, mut body: Body, len: u64) -> Result<Bytes> {
+        let began = Instant::now();
+        let received = async {
+            let first = body.next().await.transpose()?.unwrap_or_default();
+            if first.len() as u64 == len {
+                return Ok(first);
+            }
+            let mut all = Vec::new();
+            all.try_reserve_exact(len as usize).map_err(|source| {
+                Error::new(ErrorKind::Allocation, format!("no memory for {len} bytes")).source(source)
+            })?;
+            let mut next = Some(first);
+            while let Some(bytes) = next {
+                if (all.len() + bytes.len()) as u64 > len {
+                    return Err(cut_off(all.len() + bytes.len(), len));
+                }
+                all.extend_from_slice(&bytes);
+                next = body.next().await.transpose()?;
+            }
+            if all.len() as u64 == len { Ok(Bytes::from(all)) } else { Err(cut_off(all.len(), len)) }
+        };
+        let bytes = received.await.map_err(|error: Error| error.at_key(key.as_str()))?;
+        self.flow.received(bytes.len(), began.elapsed());
+        Ok(bytes)
+    }
+
+    /// Asks for bytes of the value of `key` and receives them. `None` if the store does not hold it.
+    pub(crate) async fn get(&self, key: &StoreKey, want: &Want) -> Result<Option<Bytes>> {
+        match self.ask(key, want, None).await? {
+            Reply::Absent | Reply::Unchanged => Ok(None),
+            Reply::Answer(Answer { len, body, .. }) => self.receive(key, body, len).await.map(Some),
+        }
+    }
+}
+
+async fn ask(storage: &AsyncReadableStorage, key: &StoreKey, want: &Want) -> Result<Reply> {
+    let bytes = match want {
+        Want::All => storage.get(key).await,
+        Want::Range(range) => {
+            storage.get_partial(key, ByteRange::FromStart(range.start, Some(range.end - range.start))).await
+        }
+        Want::Suffix(len) => storage.get_partial(key, ByteRange::Suffix(*len)).await,
+    };
+    let Some(bytes) = bytes.map_err(store_error)? else { return Ok(Reply::Absent) };
+    let len = bytes.len() as u64;
+    let total = matches!(want, Want::All).then_some(len);
+    Ok(Reply::Answer(Answer { len, total, version: None, body: Box::pin(stream::once(async move { Ok(bytes) })) }))
+}
+
+fn cut_off(got: usize, expected: u64) -> Error {
+    Error::new(ErrorKind::Store, format!("the answer of the store ended after {got} bytes"))
+        .expected(format!("{expected} bytes, as its header says"))
+        .remedy("The connection was cut off; read again.")
+}
+
+/// The values of `keys`, each `None` if the store does not hold it. All are asked for at once.
+fn get(remote: Remote, keys: &[String], cancel: Arc<AtomicBool>) -> Result<Vec<Option<Vec<u8>>>> {
+    let keys = keys
+        .iter()
+        .map(|key| StoreKey::new(key).map_err(|source| Error::new(ErrorKind::Store, "no valid key").source(source)));
+    let keys = keys.collect::<Result<Vec<_>>>()?;
+    let remote = Arc::new(remote);
+    let ask = |key: StoreKey| {
+        let remote = remote.clone();
+        async move { remote.get(&key, &Want::All).await }
+    };
+    let all = futures_util::future::join_all(keys.into_iter().map(ask));
+    let values = wait(all, &Cancel::default().with(cancel))?;
+    values.into_iter().map(|value| Ok(value?.map(Into::into))).collect()
+}
+
+/// The values of `keys` in an asynchronous `zarrs` store, each `None` if the store does not hold it. All are asked for at
+/// once.
+///
+/// # Errors
+/// [`ErrorKind::Store`] if the store fails, [`ErrorKind::Cancelled`] soon after `cancel` becomes true.
+pub fn get_async(
+    storage: AsyncReadableStorage,
+    keys: &[String],
+    cancel: Arc<AtomicBool>,
+) -> Result<Vec<Option<Vec<u8>>>> {
+    get(Remote::of_storage(storage), keys, cancel)
+}

@@ -1,0 +1,373 @@
+//! Object stores and HTTP servers, by `object_store`.
+
+use std::error::Error as StdError;
+use std::fmt;
+use std::str::FromStr;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use object_store::aws::AmazonS3Builder;
+use object_store::azure::MicrosoftAzureBuilder;
+use object_store::client::{
+    HttpClient, HttpConnector, HttpError, HttpErrorKind, HttpRequest, HttpResponse, HttpService, ReqwestConnector,
+};
+use object_store::gcp::GoogleCloudStorageBuilder;
+use object_store::http::HttpBuilder;
+use object_store::path::Path;
+use object_store::{ClientOptions, GetOptions, GetRange, ObjectStore, RetryConfig};
+use zarrs::storage::StoreKey;
+
+use super::{Answer, Remote, Reply, Want, wait};
+use crate::cache::Version;
+use crate::cancel::Cancel;
+use crate::error::{Error, ErrorKind, Result};
+
+/// A failure of what makes clients.
+type Failure = Box<dyn StdError + Send + Sync>;
+
+/// Makes clients, which tell the counter of answers that ask for fewer requests.
+type Make = dyn Fn(&Pushbacks) -> Result<Arc<dyn ObjectStore>> + Send + Sync;
+
+/// How to reach an object store or HTTP server, and where in it arrays lie.
+///
+/// The client of it is made when it is used, and made anew in a process that was forked.
+#[derive(Clone)]
+pub struct ObjectStores {
+    make: Arc<Make>,
+    prefix: String,
+    location: String,
+    /// What tells it from all others: the URL and the options.
+    identity: Option<String>,
+}
+
+/// How many answers of a store asked for fewer requests.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Pushbacks(Arc<AtomicUsize>);
+
+/// The options that are not the client's own, with what they set.
+const RETRY_OPTIONS: [&str; 5] = ["max_retries", "retry_timeout", "init_backoff", "max_backoff", "backoff_base"];
+
+impl ObjectStores {
+    /// The store that `url` names: `s3://`, `gs://`, `az://`, `abfs[s]://`, `http://` or `https://`, with a prefix.
+    ///
+    /// `options` are those of the `object_store` crate, by its names, such as `aws_region`, `aws_endpoint`, `skip_signature`
+    /// (for anonymous access), `allow_http` and `timeout`; the environment (`AWS_...`, `GOOGLE_...`, `AZURE_...`) gives the
+    /// rest. Further, how failed requests are repeated: `max_retries`, `retry_timeout`, `init_backoff` and `max_backoff` (in
+    /// seconds) and `backoff_base`.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Unsupported`] if the URL or an option is not known.
+    pub fn from_url<K: AsRef<str>, V: AsRef<str>>(
+        url: &str,
+        options: impl IntoIterator<Item = (K, V)>,
+    ) -> Result<Self> {
+        let (mut retry, mut client, mut identity) = (RetryConfig::default(), Vec::new(), url.to_owned());
+        for (name, value) in options {
+            let (name, value) = (name.as_ref().to_lowercase(), value.as_ref().to_owned());
+            if RETRY_OPTIONS.contains(&&*name) {
+                set_retry(&mut retry, &name, &value)?;
+            } else {
+                identity.extend(["\0", &name, "\0", &value]);
+                client.push((name, value));
+            }
+        }
+        let unknown = || {
+            Error::new(ErrorKind::Unsupported, format!("the URL '{url}'"))
+                .expected("s3://, gs://, az://, abfs://, abfss://, http:// or https://, and where the array lies")
+        };
+        let (scheme, rest) = url.split_once("://").ok_or_else(unknown)?;
+        let scheme = scheme.to_ascii_lowercase();
+        let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
+        if authority.is_empty() {
+            return Err(unknown());
+        }
+        let is_http = matches!(&*scheme, "http" | "https");
+        let root = if is_http { url.trim_end_matches('/').to_owned() } else { format!("{scheme}://{authority}") };
+        let kind = match &*scheme {
+            "s3" | "s3a" => Kind::S3,
+            "gs" | "gcs" => Kind::Gcs,
+            "az" | "azure" | "adl" | "abfs" | "abfss" => Kind::Azure,
+            "http" if path.contains(['?', '#']) => return Err(unknown().remedy("Give the URL without a query.")),
+            "http" | "https" => Kind::Http,
+            _ => return Err(unknown()),
+        };
+        let make = move |pushbacks: &Pushbacks| make(kind, &root, &client, &retry, pushbacks);
+        // What is wrong with the options is told now.
+        make(&Pushbacks::default()).map_err(|error| error.at_array(url))?;
+        let prefix = if is_http { "" } else { path };
+        let (prefix, location) = (prefix.trim_matches('/').to_owned(), url.to_owned());
+        Ok(Self { make: Arc::new(make), prefix, location, identity: Some(identity) })
+    }
+
+    /// The store that `make` makes, and what it is called in errors.
+    pub fn new(
+        make: impl Fn() -> Result<Arc<dyn ObjectStore>, Failure> + Send + Sync + 'static,
+        location: impl Into<String>,
+    ) -> Self {
+        let make = move |_: &Pushbacks| {
+            make().map_err(|source| {
+                Error::new(ErrorKind::Store, "the store could not be made")
+                    .source(Boxed(source))
+                    .remedy("See to its options.")
+            })
+        };
+        Self { make: Arc::new(make), prefix: String::new(), location: location.into(), identity: None }
+    }
+
+    /// The values of `keys`, below the prefix, each `None` if the store does not hold it. All are asked for at once.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Store`] if the store fails, [`ErrorKind::Cancelled`] soon after `cancel` becomes true.
+    pub fn get(&self, keys: &[String], cancel: Arc<AtomicBool>) -> Result<Vec<Option<Vec<u8>>>> {
+        super::get(Remote::of_objects(self.clone()), keys, cancel).map_err(|error| error.at_array(&self.location))
+    }
+
+    /// The names of what lies right below `path`, below the prefix.
+    ///
+    /// # Errors
+    /// As [`get`](Self::get); HTTP servers do not list.
+    pub fn list(&self, path: &str, cancel: Arc<AtomicBool>) -> Result<Vec<String>> {
+        let objects = Objects::new(self.clone());
+        let full = [&*self.prefix, path].map(|part| part.trim_matches('/')).join("/");
+        let full = full.trim_matches('/').to_owned();
+        let listed = async move {
+            let prefix =
+                Path::parse(&full).map_err(|source| Error::new(ErrorKind::Store, "no valid key").source(source))?;
+            let listed = objects.store()?.list_with_delimiter(Some(&prefix)).await.map_err(failed)?;
+            let name = |path: &Path| path.filename().map(ToOwned::to_owned);
+            Ok(listed.common_prefixes.iter().filter_map(name).collect())
+        };
+        let listed = wait(listed, &Cancel::default().with(cancel)).flatten();
+        listed.map_err(|error: Error| error.at_array(&self.location))
+    }
+
+    /// What the store is called in errors: its URL.
+    #[must_use]
+    pub fn location(&self) -> &str {
+        &self.location
+    }
+}
+
+impl fmt::Debug for ObjectStores {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Its options hold secrets.
+        f.debug_struct("ObjectStores").field("location", &self.location).finish_non_exhaustive()
+    }
+}
+
+/// An error that is not known by type.
+#[derive(Debug)]
+struct Boxed(Failure);
+
+impl fmt::Display for Boxed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl StdError for Boxed {}
+
+#[derive(Debug, Clone, Copy)]
+enum Kind {
+    S3,
+    Gcs,
+    Azure,
+    Http,
+}
+
+fn set_retry(retry: &mut RetryConfig, name: &str, value: &str) -> Result<()> {
+    let wrong = |expected: &str| {
+        Error::new(ErrorKind::Unsupported, format!("the storage option {name} is '{value}'")).expected(expected)
+    };
+    let seconds = || {
+        let number = value.trim_end_matches('s').parse().ok();
+        let duration = number.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+        duration.ok_or_else(|| wrong("a number of seconds"))
+    };
+    match name {
+        "max_retries" => retry.max_retries = value.parse().map_err(|_| wrong("a whole number"))?,
+        "retry_timeout" => retry.retry_timeout = seconds()?,
+        "init_backoff" => retry.backoff.init_backoff = seconds()?,
+        "max_backoff" => retry.backoff.max_backoff = seconds()?,
+        _ => {
+            let base = value.parse().ok().filter(|base: &f64| base.is_finite() && *base >= 1.0);
+            retry.backoff.base = base.ok_or_else(|| wrong("a number of at least 1"))?;
+        }
+    }
+    Ok(())
+}
+
+/// Sets options by their names.
+fn with_options<B, K: FromStr>(builder: B, options: &[(String, String)], set: impl Fn(B, K, &str) -> B) -> Result<B> {
+    options.iter().try_fold(builder, |builder, (name, value)| {
+        let known = name.parse().map_err(|_| {
+            Error::new(ErrorKind::Unsupported, format!("the storage option '{name}'"))
+                .expected("a configuration key of object_store for this kind of store")
+        })?;
+        Ok(set(builder, known, value))
+    })
+}
+
+fn make(
+    kind: Kind,
+    root: &str,
+    options: &[(String, String)],
+    retry: &RetryConfig,
+    pushbacks: &Pushbacks,
+) -> Result<Arc<dyn ObjectStore>> {
+    let (connector, retry) = (Connector(pushbacks.clone()), retry.clone());
+    let made: Result<Arc<dyn ObjectStore>, object_store::Error> = match kind {
+        Kind::S3 => {
+            let builder = AmazonS3Builder::from_env().with_url(root).with_retry(retry).with_http_connector(connector);
+            with_options(builder, options, |b, key, value| b.with_config(key, value))?.build().map(|s| Arc::new(s) as _)
+        }
+        Kind::Gcs => {
+            let builder = GoogleCloudStorageBuilder::from_env().with_url(root).with_retry(retry);
+            let builder = builder.with_http_connector(connector);
+            with_options(builder, options, |b, key, value| b.with_config(key, value))?.build().map(|s| Arc::new(s) as _)
+        }
+        Kind::Azure => {
+            let builder = MicrosoftAzureBuilder::from_env().with_url(root).with_retry(retry);
+            let builder = builder.with_http_connector(connector);
+            with_options(builder, options, |b, key, value| b.with_config(key, value))?.build().map(|s| Arc::new(s) as _)
+        }
+        Kind::Http => {
+            // Who writes http:// means it.
+            let client = ClientOptions::new().with_allow_http(true);
+            let builder = HttpBuilder::new().with_url(root).with_client_options(client).with_retry(retry);
+            let builder = builder.with_http_connector(connector);
+            with_options(builder, options, |b, key, value| b.with_config(key, value))?.build().map(|s| Arc::new(s) as _)
+        }
+    };
+    made.map_err(|source| {
+        Error::new(ErrorKind::Unsupported, "the store could not be set up")
+            .source(source)
+            .remedy("See to the URL, the storage options and the environment.")
+    })
+}
+
+/// Connects as usual, and counts the answers that ask for fewer requests, which are repeated without us.
+#[derive(Debug)]
+struct Connector(Pushbacks);
+
+#[derive(Debug)]
+struct Watched {
+    client: HttpClient,
+    pushbacks: Pushbacks,
+}
+
+impl HttpConnector for Connector {
+    fn connect(&self, options: &ClientOptions) -> object_store::Result<HttpClient> {
+        let client = ReqwestConnector::default().connect(options)?;
+        Ok(HttpClient::new(Watched { client, pushbacks: self.0.clone() }))
+    }
+}
+
+#[async_trait::async_trait]
+impl HttpService for Watched {
+    async fn call(&self, request: HttpRequest) -> Result<HttpResponse, HttpError> {
+        let answer = self.client.execute(request).await;
+        let pushes_back = match &answer {
+            Ok(answer) => matches!(answer.status().as_u16(), 429 | 503),
+            Err(error) => error.kind() == HttpErrorKind::Timeout,
+        };
+        if pushes_back {
+            self.pushbacks.0.fetch_add(1, Ordering::Relaxed);
+        }
+        answer
+    }
+}
+
+/// An object store, reached from this process.
+pub(super) struct Objects {
+    stores: ObjectStores,
+    client: Mutex<Option<Client>>,
+    pushbacks: Pushbacks,
+}
+
+struct Client {
+    /// The process whose threads wait for its connections.
+    process: u32,
+    store: Arc<dyn ObjectStore>,
+}
+
+impl Objects {
+    pub(super) fn new(stores: ObjectStores) -> Self {
+        Self { stores, client: Mutex::new(None), pushbacks: Pushbacks::default() }
+    }
+
+    pub(super) fn identity(&self) -> Option<&str> {
+        self.stores.identity.as_deref()
+    }
+
+    /// How many answers asked for fewer requests.
+    pub(super) fn pushbacks(&self) -> usize {
+        self.pushbacks.0.load(Ordering::Relaxed)
+    }
+
+    fn store(&self) -> Result<Arc<dyn ObjectStore>> {
+        let process = std::process::id();
+        let mut client = self.client.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(client) = client.as_ref().filter(|client| client.process == process) {
+            return Ok(client.store.clone());
+        }
+        let store = (self.stores.make)(&self.pushbacks)?;
+        if let Some(old) = client.replace(Client { process, store: store.clone() }) {
+            // Its connections belong to the parent process.
+            std::mem::forget(old.store);
+        }
+        Ok(store)
+    }
+
+    fn path(&self, key: &StoreKey) -> Result<Path> {
+        let prefix = &self.stores.prefix;
+        let path = if prefix.is_empty() { key.as_str().to_owned() } else { format!("{prefix}/{key}") };
+        Path::parse(path).map_err(|source| Error::new(ErrorKind::Store, "no valid key").source(source))
+    }
+
+    pub(super) async fn ask(&self, key: &StoreKey, want: &Want, known: Option<&Version>) -> Result<Reply> {
+        let (store, path) = (self.store()?, self.path(key)?);
+        let range = match want {
+            Want::All => None,
+            Want::Range(range) => Some(GetRange::Bounded(range.clone())),
+            Want::Suffix(len) => Some(GetRange::Suffix(*len)),
+        };
+        let if_none_match = known.map(|version| version.to_string());
+        let mut answer = store.get_opts(&path, GetOptions { range, if_none_match, ..GetOptions::default() }).await;
+        if let (Err(object_store::Error::NotSupported { .. }), Want::Suffix(len)) = (&answer, want) {
+            // Azure knows no suffixes: its length has to be asked for first.
+            answer = match store.get_opts(&path, GetOptions { head: true, ..GetOptions::default() }).await {
+                Ok(head) => {
+                    let range = GetRange::Bounded(head.meta.size.saturating_sub(*len)..head.meta.size);
+                    store.get_opts(&path, GetOptions { range: Some(range), ..GetOptions::default() }).await
+                }
+                Err(error) => Err(error),
+            };
+        }
+        match answer {
+            Ok(answer) => {
+                let (len, total) = (answer.range.end - answer.range.start, Some(answer.meta.size));
+                let version = answer.meta.e_tag.as_deref().map(Into::into);
+                let body = Box::pin(answer.into_stream().map(|bytes| bytes.map_err(failed)));
+                Ok(Reply::Answer(Answer { len, total, version, body }))
+            }
+            Err(object_store::Error::NotFound { .. }) => Ok(Reply::Absent),
+            Err(object_store::Error::NotModified { .. }) if known.is_some() => Ok(Reply::Unchanged),
+            Err(error) => Err(failed(error)),
+        }
+    }
+}
+
+/// Translates a failure of an object store.
+fn failed(source: object_store::Error) -> Error {
+    use object_store::Error::{PermissionDenied, Unauthenticated};
+    let remedy = match &source {
+        PermissionDenied { .. } | Unauthenticated { .. } => {
+            "Give credentials that may read it, or skip_signature='true' where anybody may."
+        }
+        _ => "See that the store can be reached and read, then read again.",
+    };
+    Error::new(ErrorKind::Store, "the store failed to read").source(source).remedy(remedy)
+}
