@@ -134,7 +134,7 @@ class Bench:
     def measure_ideal(
         self, ranges: Path, label: str, decode: float, condition: Condition
     ) -> list[Outcome]:
-        """Fetch ranges, so many at once. The stall is that of a thread of this process, which idles."""
+        """Fetch ranges, so many at once. The stall is that of a thread of this process."""
         outcomes = []
         count = len(ranges.read_text().splitlines())
         process = Process([programs.fetch_program(), str(self.server.port), str(ranges)])
