@@ -17,7 +17,7 @@ export PIP_ROOT_USER_ACTION := ignore
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
 .PHONY: help demo test test-rust test-python lint lint-source lint-build fmt clean develop release cargo
-.PHONY: bench bench-quick bench-rust bench-instructions miri valgrind
+.PHONY: bench bench-quick bench-remote bench-rust bench-instructions miri valgrind
 
 help:
 	@echo 'make demo                build in release mode and run examples/quickstart.py'
@@ -25,6 +25,7 @@ help:
 	@echo 'make lint                rustfmt, clippy, ruff, mypy and stubtest'
 	@echo 'make fmt                 format all code'
 	@echo 'make bench               compare with other readers, in a folder outside the checkout; bench-quick: on less data'
+	@echo 'make bench-remote        compare with other readers of an object store, one that this machine plays'
 	@echo 'make bench-rust          time planning, copying and decoding'
 	@echo 'make bench-instructions  count instructions, and fail if there are more than before; needs valgrind'
 	@echo 'make miri                run the tests of plans and copies in Miri, which sees undefined behaviour; needs nightly Rust'
@@ -72,6 +73,10 @@ bench: $(VENV)/.build | cargo
 
 bench-quick: $(VENV)/.build | cargo
 	$(PY) -m benches.compare --scale quick $(ARGS)
+
+# ARGS chooses: make bench-remote ARGS='R3 --scale quick', or ARGS=--help. See benches/remote/README.md.
+bench-remote: $(VENV)/.build | cargo
+	$(PY) -m benches.remote $(ARGS)
 
 # ARGS chooses: make bench-rust ARGS='--bench copying crops'. See benches/README.md.
 bench-rust: | cargo

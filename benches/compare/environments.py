@@ -24,6 +24,8 @@ class PeerSet:
     packages: tuple[str, ...]
 
 
+NOTE = "environments.json"
+
 # Methods run in the first environment that has what they need.
 PEER_SETS = (
     PeerSet("newest", (3, 12), (*SHARED, "annbatch")),
@@ -46,11 +48,11 @@ class Environment:
         return all(need in self.packages for need in needs)
 
 
-def prepare(*, build: bool) -> None:
+def prepare(*, build: bool, sets: tuple[PeerSet, ...] = PEER_SETS, note: str = NOTE) -> None:
     """Make the environments, build zarrow and the limit, and note what is there."""
     bench_dir().mkdir(parents=True, exist_ok=True)
     found = []
-    for peers in PEER_SETS:
+    for peers in sets:
         if (python := find_python(peers)) is None:
             print(f"missing: a Python {'.'.join(map(str, peers.oldest))} or newer ({peers.name})")
             continue
@@ -59,12 +61,12 @@ def prepare(*, build: bool) -> None:
         install_zarrow(found)
     build_limit()
     environments = [asdict(look_into(peers, python)) for peers, python in found]
-    _note().write_text(json.dumps(environments, indent=1))
+    (bench_dir() / note).write_text(json.dumps(environments, indent=1))
 
 
-def load() -> list[Environment]:
+def load(note: str = NOTE) -> list[Environment]:
     """Give the environments that `prepare` noted."""
-    noted = json.loads(_note().read_text())
+    noted = json.loads((bench_dir() / note).read_text())
     return [Environment(**entry | {"missing": tuple(entry["missing"])}) for entry in noted]
 
 
@@ -160,7 +162,3 @@ def look_into(peers: PeerSet, python: str) -> Environment:
     version, found = json.loads(answer)
     missing = tuple(package for package in packages if package not in found)
     return Environment(peers.name, python, version, found, missing)
-
-
-def _note() -> Path:
-    return bench_dir() / "environments.json"

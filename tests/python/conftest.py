@@ -16,6 +16,13 @@ from hypothesis import HealthCheck, settings
 sys.path.insert(0, str(Path(__file__).parent))  # for the helper modules beside this file
 
 from arrays import Maker
+from servers.fixtures import (  # noqa: F401 fixtures are found here by their names
+    azure_server,
+    http_server,
+    make_proxy,
+    s3_server,
+    write_icechunk,
+)
 
 ROOT = Path(__file__).resolve().parents[2]
 PEER_DATA = ROOT.parent / "shared" / "data"
