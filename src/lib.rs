@@ -62,8 +62,6 @@ pub use crate::selection::{BoundSelections, Indexing, Indices, Item, Mask, OutOf
 pub use crate::store::ZarrFormat;
 #[cfg(feature = "object-store")]
 pub use crate::store::remote::ObjectStores;
-#[doc(hidden)]
-pub use crate::store::remote::get_async;
 
 /// The `object_store` release whose stores [`ObjectStores`] takes.
 #[cfg(feature = "object-store")]

@@ -70,7 +70,7 @@ fn with_metadata(options: OpenOptions, documents: &Bound<'_, PyDict>) -> PyResul
     })
 }
 
-/// The values of `keys` in a remote store, None for those that it does not hold.
+/// The values of `keys` in an object store, None for those that it does not hold.
 #[pyfunction]
 pub(crate) fn _remote_get(
     py: Python<'_>,
@@ -79,11 +79,10 @@ pub(crate) fn _remote_get(
     storage_options: Option<Bound<'_, PyDict>>,
     keys: Vec<String>,
 ) -> PyResult<Vec<Option<Vec<u8>>>> {
-    let stores = Where::new(kind, &store, storage_options)?;
-    interruptibly(py, None, |cancel| match stores {
-        Where::Objects(stores) => stores?.get(&keys, cancel),
-        Where::Bridge(bridge) => zarrow::get_async(bridge, &keys, cancel),
-    })
+    match Where::new(kind, &store, storage_options)? {
+        Where::Objects(stores) => interruptibly(py, None, |cancel| stores?.get(&keys, cancel)),
+        Where::Bridge(_) => Err(PyValueError::new_err("a bridge is asked directly")),
+    }
 }
 
 /// The names of what lies below `path` in an object store.
@@ -97,7 +96,7 @@ pub(crate) fn _remote_list(
 ) -> PyResult<Vec<String>> {
     match Where::new(kind, &store, storage_options)? {
         Where::Objects(stores) => interruptibly(py, None, |cancel| stores?.list(&path, cancel)),
-        Where::Bridge(_) => Err(PyValueError::new_err("a bridge lists by itself")),
+        Where::Bridge(_) => Err(PyValueError::new_err("a bridge is asked directly")),
     }
 }
 

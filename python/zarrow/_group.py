@@ -320,6 +320,10 @@ class _Asked(_Remote):
     def __init__(self, bridge: Bridge) -> None:
         super().__init__("bridge", bridge, None)
 
+    def get(self, keys: Sequence[str]) -> list[bytes | None]:
+        bridge: Bridge = self._store
+        return bridge.get(keys)
+
     def names_in(self, names: Sequence[str]) -> set[str]:
         bridge: Bridge = self._store
         return bridge.names_in("/".join(names))

@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
 _THREADS = 32  # for mappings, which only threads can ask many things at once
 
@@ -83,6 +83,16 @@ class Bridge:
 
     def __repr__(self) -> str:
         return f"{self._store!r}"
+
+    def get(self, keys: Sequence[str]) -> list[bytes | None]:
+        """Give the values of keys."""
+        if self._loop_of is None:
+            return [_slice(_of_mapping(self._store, key), None, None, None) for key in keys]
+
+        async def all_of_them() -> list[bytes | None]:
+            return await asyncio.gather(*(self._get(key, None, None, None) for key in keys))
+
+        return asyncio.run_coroutine_threadsafe(all_of_them(), self._loop_of()).result()
 
     def names_in(self, path: str) -> set[str]:
         """Give the names of what lies below a path."""

@@ -204,7 +204,7 @@ impl<'a> ColumnRead<'a> {
         }
         decoder.decode_into(bytes.as_ref(), &mut decoded, direct)?;
         worker.counters.decoded(decoded.len());
-        let shared = shared_len(&bytes);
+        let shared = if place.value().is_held() { 0 } else { shared_len(&bytes) };
         drop(bytes);
         worker.hold(shared);
         let decoded = Arc::new(decoded);
@@ -540,7 +540,8 @@ impl<'a> ColumnRead<'a> {
         let WorkerScratch { encoded, direct, cast, pieces, .. } = &mut worker.scratch;
         let fetched = self.fetch.fetch(&place, key, demand.wanted.as_deref(), encoded, worker.counters)?;
         let Fetched::Encoded(encoded) = fetched else { return Ok(Some(claim)) };
-        let shared = shared_len(&encoded);
+        // What was fetched before is not this worker's.
+        let shared = if is_held { 0 } else { shared_len(&encoded) };
         self.decode(claim, encoded.as_ref(), &demand, Buffers { direct, cast, pieces }, worker.counters)?;
         drop(encoded);
         worker.hold(shared);

@@ -24,24 +24,26 @@ def start(protocol: str, at_once: bool, target: Target) -> Reader:
     else:
         select = zarrow.boxes
 
-    def opened() -> list[Any]:
+    def places() -> list[tuple[str, dict[str, str] | None]]:
         if protocol == "http":
-            return [zarrow.open_array(f"{target.url}/{key}") for key in target.keys]
-        options = target.s3_options()
-        return [
-            zarrow.open_array(f"s3://{BUCKET}/{key}", storage_options=options)
-            for key in target.keys
-        ]
+            return [(f"{target.url}/{key}", None) for key in target.keys]
+        return [(f"s3://{BUCKET}/{key}", target.s3_options()) for key in target.keys]
 
     def call() -> Any:
         chosen = select(starts, stops)
-        return [zarrow.read_ragged(array, chosen) for array in opened()]
+        return [
+            zarrow.read_ragged(place, chosen, storage_options=options)
+            for place, options in places()
+        ]
 
     def call_at_once() -> Any:
         chosen = select(starts, stops)
 
         async def read() -> list[Any]:
-            reads = [zarrow.read_ragged_async(array, chosen) for array in opened()]
+            reads = [
+                zarrow.read_ragged_async(place, chosen, storage_options=options)
+                for place, options in places()
+            ]
             return await asyncio.gather(*reads)
 
         return asyncio.run(read())

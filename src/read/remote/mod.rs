@@ -173,6 +173,8 @@ struct Stage<'s, 'c> {
     sender: Sender<Outcome>,
     receiver: Receiver<Outcome>,
     flying: usize,
+    /// Bytes that came.
+    received: usize,
     pieces: PieceScratch,
 }
 
@@ -203,6 +205,7 @@ pub(super) fn run<'s>(
         sender,
         receiver,
         flying: 0,
+        received: 0,
         pieces: PieceScratch::default(),
     };
     stage.run(&remote, scope)
@@ -212,6 +215,8 @@ impl<'s> Stage<'s, '_> {
     fn run(&mut self, remote: &Remote, scope: &ScopeFifo<'s>) -> Result<()> {
         let mut window = Window::new(remote.flow(), self.asking.concurrency);
         let mut last = Instant::now();
+        // When the first answer came.
+        let mut begun: Option<Instant> = None;
         while (self.common.go_on)() {
             let mut waits_for_memory = false;
             while self.flying < window.limit() {
@@ -224,6 +229,9 @@ impl<'s> Stage<'s, '_> {
             }
             let is_full = self.flying >= window.limit();
             if self.flying == 0 && !waits_for_memory && self.deferred.is_empty() {
+                if let Some(begun) = begun {
+                    remote.flow().received(self.received, begun.elapsed());
+                }
                 return Ok(());
             }
             self.common.counters.in_flight(self.flying);
@@ -236,6 +244,7 @@ impl<'s> Stage<'s, '_> {
                     let mut next = Some(outcome);
                     while let Some(outcome) = next {
                         if let Some(waited) = outcome.waited {
+                            begun.get_or_insert(last);
                             window.answered(waited, is_full);
                         }
                         self.take(outcome, scope)?;
@@ -531,6 +540,9 @@ impl<'s> Stage<'s, '_> {
     fn take(&mut self, outcome: Outcome, scope: &ScopeFifo<'s>) -> Result<()> {
         self.flying -= 1;
         let Outcome { packet: number, number: start, brought, .. } = outcome;
+        if let Ok(Brought::Bytes(bytes, ..)) = &brought {
+            self.received += bytes.len();
+        }
         let internal = || Error::new(ErrorKind::Internal, "an answer that nobody asked for");
         let pending = self.pending[number].as_mut().ok_or_else(internal)?;
         pending.left -= 1;

@@ -11,8 +11,8 @@ use std::time::Duration;
 /// Requests in flight at first.
 pub(crate) const START: usize = 64;
 
-/// The most requests in flight.
-pub(crate) const MOST: usize = 1024;
+/// The most requests in flight, where the process may have so many files open.
+const MOST: usize = 1024;
 
 /// How many more may be in flight after each [`TICK`] of silence.
 const STEP: usize = 64;
@@ -26,11 +26,14 @@ pub(crate) const LEAST_GAP: usize = 16 << 10;
 /// The largest gap that is read over by default, in bytes.
 pub(crate) const MOST_GAP: usize = 1 << 20;
 
-/// Bytes a second of one request, before any was seen.
-const BANDWIDTH: f64 = 100e6;
+/// Bytes a second of all requests together, before any were seen.
+const BANDWIDTH: f64 = 400e6;
 
-/// Bodies of fewer bytes tell nothing about bandwidth.
-const TELLING: usize = 64 << 10;
+/// Fewer bytes tell nothing about bandwidth.
+const TELLING: usize = 4 << 20;
+
+/// What a request costs beside waiting, in seconds: both ends work for it.
+const OVERHEAD: f64 = 60e-6;
 
 /// What was seen of one store. Shared by all reads of it.
 #[derive(Debug, Default)]
@@ -43,7 +46,7 @@ pub(crate) struct Flow {
 struct Seen {
     /// In seconds, from a request to the first byte of its answer, when the link was not busy.
     latency: Option<f64>,
-    /// Bytes a second of the bodies of single answers.
+    /// Bytes a second of all answers together.
     bandwidth: Option<f64>,
     /// Requests in flight that a read found to be good.
     limit: Option<usize>,
@@ -65,12 +68,12 @@ impl Flow {
         self.update(|seen| seen.latency = Some(seen.latency.map_or(waited, |known| known.min(waited) * 1.002)));
     }
 
-    /// Takes note of a body of `bytes` that took so long after its first byte.
+    /// Takes note of a read that got `bytes` in so much time.
     #[expect(clippy::cast_precision_loss, reason = "an estimate")]
     pub(crate) fn received(&self, bytes: usize, took: Duration) {
         if bytes >= TELLING && !took.is_zero() {
             let now = bytes as f64 / took.as_secs_f64();
-            self.update(|seen| seen.bandwidth = Some(seen.bandwidth.map_or(now, |known| known * 0.8 + now * 0.2)));
+            self.update(|seen| seen.bandwidth = Some(seen.bandwidth.map_or(now, |known| known.midpoint(now))));
         }
     }
 
@@ -79,10 +82,14 @@ impl Flow {
         self.pushbacks.fetch_max(count, Ordering::Relaxed);
     }
 
-    /// The largest gap between two ranges that is better read over than asked around, in bytes, at most `most`.
+    /// The largest gap between two ranges that is better read over than asked around, in bytes, at most `most`: what the
+    /// link carries in the time that a request takes. Many are in flight at once, so that is a small part of its latency.
+    #[expect(clippy::cast_precision_loss, reason = "an estimate")]
     pub(crate) fn gap(&self, most: usize) -> usize {
         let seen = self.seen();
-        let gap = seen.latency.unwrap_or(0.0) * seen.bandwidth.unwrap_or(BANDWIDTH);
+        let latency = seen.latency.unwrap_or(0.0);
+        let in_flight = (START as f64 + STEP as f64 * latency / TICK.as_secs_f64()).min(MOST as f64);
+        let gap = (latency / in_flight + OVERHEAD) * seen.bandwidth.unwrap_or(BANDWIDTH);
         // Also right for what is no number.
         if gap >= most as f64 { most } else { (gap as usize).max(LEAST_GAP.min(most)) }
     }
@@ -93,6 +100,8 @@ impl Flow {
 pub(crate) struct Window<'f> {
     flow: &'f Flow,
     limit: usize,
+    /// The most that it may become.
+    most: usize,
     fixed: bool,
     /// Pushbacks that were answered by fewer requests.
     pushbacks: usize,
@@ -105,9 +114,10 @@ pub(crate) struct Window<'f> {
 impl<'f> Window<'f> {
     /// As many as `fixed` says; else, as the link allows.
     pub(crate) fn new(flow: &'f Flow, fixed: Option<usize>) -> Self {
-        let limit = fixed.or(flow.seen().limit).unwrap_or(START);
+        let most = MOST.min(files() / 4 * 3);
+        let limit = fixed.unwrap_or_else(|| flow.seen().limit.unwrap_or(START).min(most));
         let pushbacks = flow.pushbacks.load(Ordering::Relaxed);
-        Self { flow, limit, fixed: fixed.is_some(), pushbacks, settling: 0, since: None }
+        Self { flow, limit, most, fixed: fixed.is_some(), pushbacks, settling: 0, since: None }
     }
 
     pub(crate) fn limit(&self) -> usize {
@@ -116,14 +126,14 @@ impl<'f> Window<'f> {
 
     /// Whether waiting may make the number grow.
     pub(crate) fn may_grow(&self) -> bool {
-        !self.fixed && self.since.is_none() && self.limit < MOST
+        !self.fixed && self.since.is_none() && self.limit < self.most
     }
 
     /// Takes note that as many requests as may be are in flight, and nothing came for `silence`.
     pub(crate) fn silent(&mut self, silence: Duration) {
         let explained = self.flow.seen().latency.is_some_and(|latency| silence.as_secs_f64() <= latency * 1.5);
         if self.may_grow() && explained {
-            self.limit = (self.limit + STEP).min(MOST);
+            self.limit = (self.limit + STEP).min(self.most);
         }
     }
 
@@ -146,12 +156,21 @@ impl<'f> Window<'f> {
             *since += 1;
             if *since >= self.limit && was_full {
                 *since = 0;
-                self.limit = (self.limit + 1).min(MOST);
+                self.limit = (self.limit + 1).min(self.most);
             }
         } else if was_full && self.flow.seen().latency.is_none_or(|latency| waited.as_secs_f64() <= latency * 2.0) {
-            self.limit = (self.limit + 1).min(MOST);
+            self.limit = (self.limit + 1).min(self.most);
         }
     }
+}
+
+/// How many files, and so connections, the process may have open.
+fn files() -> usize {
+    #[cfg(target_os = "linux")]
+    if let Some(files) = rustix::process::getrlimit(rustix::process::Resource::Nofile).current {
+        return usize::try_from(files).unwrap_or(usize::MAX).max(8);
+    }
+    usize::MAX
 }
 
 impl Drop for Window<'_> {
@@ -219,6 +238,7 @@ mod tests {
             window.answered(10 * MS, true);
         }
         assert_eq!(window.limit(), 32);
+        window.answered(10 * MS, true);
         flow.pushed_back(65);
         window.answered(10 * MS, true);
         window.answered(10 * MS, true);
@@ -236,20 +256,22 @@ mod tests {
 
     #[test]
     fn the_gap_follows_latency_and_bandwidth() {
+        let gap = |latency: Duration, bandwidth: usize| {
+            let flow = Flow::default();
+            flow.answered(latency);
+            if bandwidth > 0 {
+                flow.received(bandwidth, 1000 * MS);
+            }
+            flow.gap(MOST_GAP)
+        };
+        assert_eq!(Flow::default().gap(MOST_GAP), 24_000);
+        let unseen = [1, 10, 100, 1000].map(|latency| gap(latency * MS, 0));
+        assert!(unseen.is_sorted() && unseen[0] < 30_000 && unseen[3] > 400_000, "{unseen:?}");
+        let at_100_ms = [10, 100, 1000, 10_000].map(|bandwidth| gap(100 * MS, bandwidth * 1_000_000));
+        assert_eq!((at_100_ms[0], at_100_ms[3]), (LEAST_GAP, MOST_GAP));
+        assert!(at_100_ms.is_sorted() && at_100_ms[2] < 200_000, "{at_100_ms:?}");
         let flow = Flow::default();
-        assert_eq!(flow.gap(MOST_GAP), LEAST_GAP);
-        flow.answered(MS);
-        assert_eq!(flow.gap(MOST_GAP), 100_000);
-        flow.answered(MS / 100);
-        assert_eq!(flow.gap(MOST_GAP), LEAST_GAP);
-        let flow = Flow::default();
-        flow.answered(100 * MS);
-        assert_eq!((flow.gap(MOST_GAP), flow.gap(0)), (MOST_GAP, 0));
-        flow.received(1 << 20, 1000 * MS);
-        for _ in 0..100 {
-            flow.received(1 << 20, 1000 * MS);
-            flow.received(10, MS);
-        }
-        assert!((100_000..110_000).contains(&flow.gap(MOST_GAP)), "{}", flow.gap(MOST_GAP));
+        flow.received(1 << 10, MS);
+        assert_eq!((flow.gap(MOST_GAP), flow.gap(0)), (24_000, 0), "what is too little tells nothing");
     }
 }

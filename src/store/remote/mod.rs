@@ -167,7 +167,6 @@ impl Remote {
     /// # Errors
     /// [`ErrorKind::Store`] if there are fewer or more, or there is no memory for them.
     pub(crate) async fn receive(&self, key: &StoreKey, mut body: Body, len: u64) -> Result<Bytes> {
-        let began = Instant::now();
         let received = async {
             let first = body.next().await.transpose()?.unwrap_or_default();
             if first.len() as u64 == len {
@@ -187,9 +186,7 @@ impl Remote {
             }
             if all.len() as u64 == len { Ok(Bytes::from(all)) } else { Err(cut_off(all.len(), len)) }
         };
-        let bytes = received.await.map_err(|error: Error| error.at_key(key.as_str()))?;
-        self.flow.received(bytes.len(), began.elapsed());
-        Ok(bytes)
+        received.await.map_err(|error: Error| error.at_key(key.as_str()))
     }
 
     /// Asks for bytes of the value of `key` and receives them. `None` if the store does not hold it.
@@ -222,6 +219,7 @@ fn cut_off(got: usize, expected: u64) -> Error {
 }
 
 /// The values of `keys`, each `None` if the store does not hold it. All are asked for at once.
+#[cfg(feature = "object-store")]
 fn get(remote: Remote, keys: &[String], cancel: Arc<AtomicBool>) -> Result<Vec<Option<Vec<u8>>>> {
     let keys = keys
         .iter()
@@ -235,17 +233,4 @@ fn get(remote: Remote, keys: &[String], cancel: Arc<AtomicBool>) -> Result<Vec<O
     let all = futures_util::future::join_all(keys.into_iter().map(ask));
     let values = wait(all, &Cancel::default().with(cancel))?;
     values.into_iter().map(|value| Ok(value?.map(Into::into))).collect()
-}
-
-/// The values of `keys` in an asynchronous `zarrs` store, each `None` if the store does not hold it. All are asked for at
-/// once.
-///
-/// # Errors
-/// [`ErrorKind::Store`] if the store fails, [`ErrorKind::Cancelled`] soon after `cancel` becomes true.
-pub fn get_async(
-    storage: AsyncReadableStorage,
-    keys: &[String],
-    cancel: Arc<AtomicBool>,
-) -> Result<Vec<Option<Vec<u8>>>> {
-    get(Remote::of_storage(storage), keys, cancel)
 }

@@ -1,5 +1,6 @@
 //! Object stores and HTTP servers, by `object_store`.
 
+use std::collections::HashMap;
 use std::error::Error as StdError;
 use std::fmt;
 use std::str::FromStr;
@@ -258,10 +259,39 @@ struct Watched {
     pushbacks: Pushbacks,
 }
 
+/// The clients of this process by their options: stores with the same ones share connections.
+static CLIENTS: Mutex<Option<Clients>> = Mutex::new(None);
+
+struct Clients {
+    process: u32,
+    by_options: HashMap<String, HttpClient>,
+}
+
+/// Options rarely differ; where they do without end, their clients are not kept.
+const MOST_CLIENTS: usize = 64;
+
+/// The client with these options.
+fn client(options: &ClientOptions) -> object_store::Result<HttpClient> {
+    let process = std::process::id();
+    let mut clients = CLIENTS.lock().unwrap_or_else(PoisonError::into_inner);
+    if clients.as_ref().is_none_or(|clients| clients.process != process) {
+        // Those of the parent process wait for threads that are not here.
+        std::mem::forget(clients.replace(Clients { process, by_options: HashMap::new() }));
+    }
+    let key = format!("{options:?}");
+    if let Some(client) = clients.as_ref().and_then(|clients| clients.by_options.get(&key)) {
+        return Ok(client.clone());
+    }
+    let client = ReqwestConnector::default().connect(options)?;
+    if let Some(clients) = clients.as_mut().filter(|clients| clients.by_options.len() < MOST_CLIENTS) {
+        clients.by_options.insert(key, client.clone());
+    }
+    Ok(client)
+}
+
 impl HttpConnector for Connector {
     fn connect(&self, options: &ClientOptions) -> object_store::Result<HttpClient> {
-        let client = ReqwestConnector::default().connect(options)?;
-        Ok(HttpClient::new(Watched { client, pushbacks: self.0.clone() }))
+        Ok(HttpClient::new(Watched { client: client(options)?, pushbacks: self.0.clone() }))
     }
 }
 
