@@ -8,6 +8,7 @@ use arrow_buffer::{BooleanBuffer, NullBuffer};
 use super::*;
 use crate::cancel::Cancel;
 use crate::error::ErrorKind;
+use crate::plan::blocks::Threads;
 use crate::plan::grid::Grid;
 use crate::plan::group::Groups;
 use crate::random::Bits;
@@ -173,7 +174,7 @@ fn cells(bound: &BoundSelections) -> Vec<Option<Vec<u64>>> {
 
 /// Walks through every piece, and marks what it writes.
 fn check(plan: &Plan, arrays: &Arrays) {
-    let tiling = Tiling::check(plan).unwrap();
+    let tiling = Tiling::check(plan, Threads::ONE).unwrap();
     let cells = cells(plan.selections());
     assert_eq!(cells.len(), plan.layout().elements());
     let mut written = vec![0; cells.len()];
@@ -239,7 +240,7 @@ fn pieces_tile_the_output_exactly_once() {
         let nulls = (bits.below(3) == 0).then(|| (0..rows).map(|_| bits.below(4) > 0).collect::<Vec<bool>>());
         let selections = selections.with_nulls(nulls.map(NullBuffer::from)).unwrap();
         let bound = selections.bind_to(&shapes).unwrap_or_else(|error| panic!("{error}\n{selections:?}"));
-        let plan = Plan::new(bound, arrays.grids.clone(), Some(1), &Cancel::default()).unwrap();
+        let plan = Plan::new(bound, arrays.grids.clone(), Some(1), Threads::ONE, &Cancel::default()).unwrap();
         check(&plan, &arrays);
     }
 }
@@ -249,7 +250,7 @@ fn plan_of(selections: Selections) -> Plan {
     let grid = Grid::new(&[10], &nonzero(&[2]), &nonzero(&[1])).unwrap();
     let nulls = NullBuffer::from(vec![true, false, true, true]);
     let bound = selections.with_nulls(Some(nulls)).unwrap().bind(&[10]).unwrap();
-    Plan::new(bound, vec![grid], Some(1), &Cancel::default()).unwrap()
+    Plan::new(bound, vec![grid], Some(1), Threads::ONE, &Cancel::default()).unwrap()
 }
 
 fn plans() -> [Plan; 2] {
@@ -260,7 +261,7 @@ fn plans() -> [Plan; 2] {
 
 #[track_caller]
 fn assert_broken(plan: &Plan, why: &str) {
-    let error = Tiling::check(plan).err().unwrap_or_else(|| panic!("'{why}' was not seen"));
+    let error = Tiling::check(plan, Threads::ONE).err().unwrap_or_else(|| panic!("'{why}' was not seen"));
     assert_eq!(error.kind(), ErrorKind::Internal);
     assert!(error.to_string().contains(why), "{error}");
 }
@@ -269,7 +270,7 @@ fn assert_broken(plan: &Plan, why: &str) {
 fn plans_that_do_not_tile_are_refused() {
     for plan in plans() {
         assert_eq!(plan.parts()[0].groups().chunks(), [0, 1, 2, 4]);
-        Tiling::check(&plan).unwrap();
+        Tiling::check(&plan, Threads::ONE).unwrap();
         let with = |chunks: &[u64], offsets: &[usize], rows: &[u32]| {
             let mut plan = plan.clone();
             plan.parts[0].groups = Groups::unchecked(chunks.to_vec(), offsets.to_vec(), rows.to_vec());
@@ -306,8 +307,8 @@ fn rows_of_another_array_are_refused() {
     let shapes = Shapes::new(vec![vec![10], vec![10]], Some(vec![0, 1].into())).unwrap();
     let grid = || Grid::new(&[10], &nonzero(&[2]), &nonzero(&[1])).unwrap();
     let bound = Selections::ranges(vec![0, 0], vec![4, 4]).unwrap().bind_to(&shapes).unwrap();
-    let mut plan = Plan::new(bound, vec![grid(), grid()], Some(1), &Cancel::default()).unwrap();
-    Tiling::check(&plan).unwrap();
+    let mut plan = Plan::new(bound, vec![grid(), grid()], Some(1), Threads::ONE, &Cancel::default()).unwrap();
+    Tiling::check(&plan, Threads::ONE).unwrap();
     plan.parts.swap(0, 1);
     assert_broken(&plan, "a row of another array");
 }
@@ -315,7 +316,7 @@ fn rows_of_another_array_are_refused() {
 #[test]
 fn rows_and_chunks_that_do_not_meet_have_no_piece() {
     for plan in plans() {
-        let tiling = Tiling::check(&plan).unwrap();
+        let tiling = Tiling::check(&plan, Threads::ONE).unwrap();
         let (mut at, mut piece) = (ChunkAt::default(), PieceBuffers::default());
         for (key, row, meets) in
             [(0, 0, true), (2, 0, false), (4, 0, false), (0, 2, false), (4, 3, true), (3, 3, false)]

@@ -19,6 +19,7 @@ use crate::arrow::ElementType;
 use crate::chunk::Array;
 use crate::error::{Error, ErrorKind, Result};
 use crate::plan::Plan;
+use crate::plan::blocks::Threads;
 
 /// Buffers of no more bytes than this are kept for the thread's next read.
 const KEPT_SCRATCH: usize = 4 << 20;
@@ -61,7 +62,7 @@ pub(crate) fn execute(columns: &[Column<'_>], options: &ReadOptions, stats: &mut
     let mut reads = Vec::new();
     let mut last_of_column = Vec::with_capacity(columns.len());
     for target in &mut targets {
-        reads.extend(target.reads(options.missing_chunks, workers)?);
+        reads.extend(target.reads(options.missing_chunks, workers, Threads::available(options.threads()))?);
         last_of_column.push(reads.len());
     }
 

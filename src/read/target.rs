@@ -16,6 +16,7 @@ use super::{MissingChunks, ReadOptions};
 use crate::arrow::{Rows, build, room};
 use crate::error::Result;
 use crate::memory::Output;
+use crate::plan::blocks::Threads;
 use crate::plan::tiling::Tiling;
 
 /// The output of one column: elements, or cells, where these are of variable length.
@@ -60,13 +61,18 @@ impl<'a> Target<'a> {
     }
 
     /// The reads that fill the output, one for each array.
-    pub(super) fn reads(&mut self, missing_chunks: MissingChunks, workers: usize) -> Result<Vec<ColumnRead<'_>>> {
+    pub(super) fn reads(
+        &mut self,
+        missing_chunks: MissingChunks,
+        workers: usize,
+        threads: Threads,
+    ) -> Result<Vec<ColumnRead<'_>>> {
         let Self { column, output, start, validity, held } = self;
         let (column, validity, held): (&Column<'_>, &Validity, _) = (column, validity, held.as_ref());
         let strides: Vec<_> = column.arrays.iter().map(|array| array.decoder().strides()).collect();
         // Rows that were padded hold more than zeros by now.
         let zeroed = output.is_zeroed() && column.plan.selections().padded().is_empty();
-        let tiling = Tiling::check(column.plan)?;
+        let tiling = Tiling::check(column.plan, threads)?;
         let target = &mut output.as_mut_slice()[*start..];
         let scatters = scatters(tiling, target, zeroed, column.element.size(), &strides)?;
         let read = |(number, (&array, scatter))| {
