@@ -164,3 +164,49 @@ enum Either<A, B> {
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::selection::{Indices, Item, Selections};
+
+    #[test]
+    fn blocks_follow_each_other_and_weigh_the_same() {
+        for (len, most) in [(0, 1), (0, 5), (1, 5), (7, 1), (7, 3), (7, 7), (7, 16), (1000, 16)] {
+            let blocks = Threads::exactly(most).cut(len);
+            assert_eq!(blocks.len(), most.min(len).max(1));
+            assert_eq!((blocks[0].start, blocks[blocks.len() - 1].end), (0, len));
+            assert!(blocks.windows(2).all(|pair| pair[0].end == pair[1].start));
+            assert!(blocks.iter().all(|block| block.len().abs_diff(len / blocks.len()) <= 1));
+            for most in 1..5 {
+                let joined = join(&blocks, most);
+                assert!(joined.len() <= most && joined.windows(2).all(|pair| pair[0].end == pair[1].start));
+                assert_eq!((joined[0].start, joined[joined.len() - 1].end), (0, len));
+            }
+        }
+        assert_eq!(Threads::available(None).cut(2 * WORTH_A_THREAD - 1).len(), 1);
+        assert_eq!(Threads::available(Some(1)).cut(1 << 30).len(), 1);
+        // One row outweighs the others.
+        let list = |len: i64| [Item::from(Indices::new((0..len).map(|at| at * at % 7).collect()))];
+        let bound = Selections::items([list(1000), list(3), list(3), list(900), list(5)]).bind(&[7]).unwrap();
+        assert_eq!(Threads::exactly(2).cut_rows(&bound), [0..1, 1..5]);
+    }
+
+    #[test]
+    fn the_first_failure_wins_and_panics_are_errors() {
+        let fail = |task: usize| match task {
+            3 | 5 => Err(Error::new(ErrorKind::Selection, "no").at_selection(task)),
+            6 => panic!("a panic that is meant"),
+            _ => Ok(task * 2),
+        };
+        assert_eq!(each(vec![], fail).unwrap(), []);
+        assert_eq!(each(vec![0, 1, 2, 4], fail).unwrap(), [0, 2, 4, 8]);
+        assert_eq!(each(vec![0, 5, 1, 3, 6], fail).unwrap_err().selection(), Some(5));
+        for tasks in [vec![6], vec![1, 6], vec![6, 3]] {
+            assert_eq!(each(tasks, fail).unwrap_err().kind(), ErrorKind::Internal);
+        }
+        assert_eq!(both(|| Ok(1), || Ok("two")).unwrap(), (1, "two"));
+        assert_eq!(both(|| fail(5), || fail(3)).unwrap_err().selection(), Some(5));
+        assert_eq!(both(|| fail(2), || fail(6)).unwrap_err().kind(), ErrorKind::Internal);
+    }
+}

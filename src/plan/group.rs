@@ -11,7 +11,7 @@ use crate::cancel::Cancel;
 use crate::error::Result;
 
 /// The touched read chunks in ascending key order, each with the rows that touch it, in ascending order.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Groups {
     chunks: Vec<u64>,
     /// Rows of chunk `c` are `rows[offsets[c]..offsets[c + 1]]`.
@@ -259,3 +259,7 @@ fn merge<P: Pair>(part: &[&[P]], start: usize, numbers: &mut [u32], cancel: &Can
     }
     Ok((keys, offsets))
 }
+
+#[cfg(test)]
+#[path = "group_tests.rs"]
+mod tests;

@@ -213,3 +213,33 @@ impl RowPieces<'_> {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::num::NonZeroU64;
+
+    use super::*;
+    use crate::plan::blocks::Threads;
+    use crate::selection::Selections;
+
+    #[test]
+    fn too_many_pieces_are_blamed_on_the_same_row_by_any_number_of_threads() {
+        let grid = Grid::new(&[1 << 62], &[NonZeroU64::MIN], &[NonZeroU64::MIN]).unwrap();
+        let (quarter, cancel) = (1_i64 << 61, Cancel::default());
+        for (lens, at) in [
+            (vec![quarter, 1, 0, quarter, quarter, 5, quarter, 9, quarter], Some(6)),
+            (vec![quarter, quarter, quarter, quarter - 1, 0, 1], Some(5)),
+            (vec![quarter, quarter, quarter, quarter - 2, 0, 1], None),
+        ] {
+            let selections = Selections::ranges(vec![0; lens.len()], lens).unwrap().bind(&[1 << 62]).unwrap();
+            let pieces =
+                RowPieces { selections: &selections, segments: None, only: None, grid: &grid, cancel: &cancel };
+            for threads in 1..=7 {
+                let count = pieces.count(&Threads::exactly(threads).cut(selections.len()));
+                let error = count.as_ref().err();
+                assert_eq!(error.and_then(Error::selection), at);
+                assert_eq!(count.map_or(0, |counts| counts.iter().sum()), if at.is_some() { 0 } else { MOST_PIECES });
+            }
+        }
+    }
+}

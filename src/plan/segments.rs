@@ -414,4 +414,46 @@ mod tests {
         let unsorted = [Segment { key: 1, position: 0, len: 2 }, Segment { key: 0, position: 2, len: 3 }];
         assert!(!tiles(&unsorted, 5));
     }
+
+    #[test]
+    fn scattered_points_are_positions_by_key() {
+        let values: Vec<i64> = (0..100).map(|at| at * 37 % 100).collect();
+        let bound = Selections::items([[Item::from(Indices::new(values.clone()))]]).bind(&[100]).unwrap();
+        for threads in [Threads::ONE, Threads::exactly(3), Threads::exactly(7)] {
+            let segments = Segments::new(&bound, &[grid(&[100], &[30])], threads, &Cancel::default()).unwrap().unwrap();
+            let mut keys = vec![];
+            segments.keys(0, &mut keys);
+            assert_eq!(keys, [0, 1, 2, 3]);
+            for key in keys {
+                let Some(Found::Positions(positions)) = segments.with_key(0, key) else { panic!("no positions") };
+                assert!((0..100).filter(|&at| values[at as usize] as u64 / 30 == key).eq(positions.iter().copied()));
+            }
+            assert_eq!((segments.with_key(0, 4), segments.is_empty(0)), (None, false));
+            let tiles = |len| segments.tile(0, len, &mut vec![u64::MAX; 3]);
+            assert!(tiles(100) && !tiles(99) && !tiles(101));
+        }
+    }
+
+    #[test]
+    fn positions_with_gaps_or_overlaps_do_not_tile() {
+        let tiles = |chunks: &[u64], offsets: &[usize], positions: &[u32], len: usize| {
+            let groups = Groups::unchecked(chunks.to_vec(), offsets.to_vec(), positions.to_vec());
+            let block = Block { offsets: vec![0, 0], scattered: vec![(0, groups)], ..Block::default() };
+            Segments { blocks: vec![block] }.tile(0, len, &mut vec![u64::MAX])
+        };
+        assert!(tiles(&[1, 2], &[0, 2, 3], &[0, 1, 2], 3));
+        assert!(tiles(&[1, 2], &[0, 2, 3], &[0, 2, 1], 3));
+        assert!(!tiles(&[1, 2], &[0, 2, 3], &[0, 2, 1], 4));
+        assert!(!tiles(&[1, 2], &[0, 2, 3], &[0, 2, 1], 2));
+        assert!(!tiles(&[1, 2], &[0, 2, 3], &[0, 2, 2], 3));
+        assert!(!tiles(&[1, 2], &[0, 2, 3], &[0, 2, 3], 3));
+        assert!(!tiles(&[1, 2], &[0, 2, 3], &[1, 2, u32::MAX], 3));
+        // Keys that do not ascend cannot be found, and offsets are to reach all positions.
+        assert!(!tiles(&[2, 1], &[0, 2, 3], &[0, 2, 1], 3));
+        assert!(!tiles(&[1, 1], &[0, 2, 3], &[0, 2, 1], 3));
+        assert!(!tiles(&[1, 2], &[0, 2, 2], &[0, 2, 1], 3));
+        assert!(!tiles(&[1, 2], &[1, 2, 3], &[0, 2, 1], 3));
+        assert!(!tiles(&[1, 2], &[0, 4, 3], &[0, 2, 1], 3));
+        assert!(!tiles(&[1, 2], &[0, 3], &[0, 2, 1], 3));
+    }
 }

@@ -6,9 +6,9 @@ use super::blocks::{Threads, each};
 use super::segments::{Found, Segment, ones};
 use super::{Part, Plan};
 use crate::error::{Error, ErrorKind, Result};
-use crate::selection::BoundForm;
 use crate::selection::boxes::Boxes;
 use crate::selection::rows::{Axis, Rows};
+use crate::selection::{BoundForm, MAX_AXES};
 
 /// A plan whose pieces were checked to write no output element twice.
 ///
@@ -123,6 +123,32 @@ impl<'a> Tiling<'a> {
         }
     }
 
+    /// What `row` selects of a read chunk, where that is single places along its only axis; `None` elsewhere.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Internal`] where row and chunk do not meet, which a plan never asks.
+    pub(crate) fn picks(self, row: u32, chunk: &ChunkAt, strides: &[usize]) -> Result<Option<Picks<'a>>> {
+        let row = row as usize;
+        let (BoundForm::Rows(rows), Some(segments)) = (self.plan.selections().form(), self.plan.segments()) else {
+            return Ok(None);
+        };
+        let number = rows.of(row).start;
+        let [axis @ Axis::Points { axes, .. }] = &rows.axes()[rows.of(row)] else { return Ok(None) };
+        let key = ones(*axes).map(|axis| chunk.keys[axis]).sum();
+        let Found::Positions(positions) = segments.with_key(number, key).ok_or_else(apart)? else { return Ok(None) };
+        let coordinate = |(of, indices): (usize, &'a [i64])| {
+            let (start, len) = chunk.axes[of];
+            let stride = strides[of];
+            // Nothing below overflows.
+            let reach = (len as usize).checked_mul(stride);
+            reach.filter(|&reach| reach <= isize::MAX as usize / MAX_AXES).ok_or_else(apart)?;
+            Ok(Coordinate { indices, start, len, stride })
+        };
+        let coordinates = rows.coordinates(axis).map(coordinate).collect::<Result<_>>()?;
+        let row_start = self.plan.layout().row_starts()[row] as usize;
+        Ok(Some(Picks { row_start, positions, coordinates }))
+    }
+
     /// Computes what `row` selects of a read chunk, where rows are no boxes.
     ///
     /// # Errors
@@ -158,6 +184,56 @@ impl<'a> Tiling<'a> {
             product.ends.push(product.spans.len());
         }
         Ok(())
+    }
+}
+
+/// Single places of a read chunk that a row goes through along its only axis.
+#[derive(Debug)]
+pub(crate) struct Picks<'a> {
+    row_start: usize,
+    /// In ascending order.
+    positions: &'a [u32],
+    coordinates: Vec<Coordinate<'a>>,
+}
+
+/// The indices of points along one axis of the array, and the read chunk there.
+#[derive(Debug, Clone, Copy)]
+struct Coordinate<'a> {
+    indices: &'a [i64],
+    start: u64,
+    len: u64,
+    stride: usize,
+}
+
+impl Coordinate<'_> {
+    /// What the point at `position` adds to its place in the read chunk; `None` if it lies in another.
+    #[inline]
+    fn place(&self, position: u32) -> Option<usize> {
+        let index = *self.indices.get(position as usize)? as u64;
+        let inside = index.wrapping_sub(self.start);
+        (inside < self.len).then(|| inside as usize * self.stride)
+    }
+}
+
+impl Picks<'_> {
+    /// Calls `visit(place, element)` with each place in the read chunk and its element of the output, until it gives
+    /// `false`. Gives `false` then, or if a place lies in another read chunk, which a plan never asks.
+    #[inline]
+    pub(crate) fn for_each(&self, mut visit: impl FnMut(usize, usize) -> bool) -> bool {
+        let row_start = self.row_start;
+        match &self.coordinates[..] {
+            [x] => {
+                self.positions.iter().all(|&at| x.place(at).is_some_and(|place| visit(place, row_start + at as usize)))
+            }
+            [y, x] => self.positions.iter().all(|&at| {
+                let place = y.place(at).zip(x.place(at));
+                place.is_some_and(|(y, x)| visit(y + x, row_start + at as usize))
+            }),
+            all => self.positions.iter().all(|&at| {
+                let place = all.iter().try_fold(0, |sum, axis| Some(sum + axis.place(at)?));
+                place.is_some_and(|place| visit(place, row_start + at as usize))
+            }),
+        }
     }
 }
 

@@ -28,6 +28,11 @@ fn indices(bits: &mut Bits, len: u64, count: u64) -> Vec<i64> {
     (0..count).map(next).collect()
 }
 
+/// Most lists are short; long ones are kept in another way.
+fn list_len(bits: &mut Bits) -> u64 {
+    if bits.below(20) == 0 { 60 + bits.below(40) } else { bits.below(8) }
+}
+
 fn nonzero(lengths: &[u64]) -> Vec<NonZeroU64> {
     lengths.iter().map(|&len| NonZeroU64::new(len).unwrap()).collect()
 }
@@ -87,7 +92,7 @@ fn random_selections(bits: &mut Bits, shapes: &Shapes, rows: usize) -> Selection
             let axis = bits.below(rank as u64) as usize;
             let (mut offsets, mut values) = (vec![0], vec![]);
             for row in 0..rows {
-                let count = bits.below(8);
+                let count = list_len(bits);
                 values.extend(indices(bits, shapes.of(row)[axis], count));
                 offsets.push(values.len() as i64);
             }
@@ -101,7 +106,7 @@ fn random_selections(bits: &mut Bits, shapes: &Shapes, rows: usize) -> Selection
             for row in 0..rows {
                 let shape = shapes.of(row);
                 let lists = || (0..rank).filter(|axis| listed >> axis & 1 == 1);
-                let count = if lists().any(|axis| shape[axis] == 0) { 0 } else { bits.below(7) };
+                let count = if lists().any(|axis| shape[axis] == 0) { 0 } else { list_len(bits) };
                 let mut items = vec![];
                 for (axis, &len) in shape.iter().enumerate() {
                     items.push(if listed >> axis & 1 == 0 {
@@ -227,6 +232,23 @@ fn check(plan: &Plan, arrays: &Arrays) {
     assert_eq!(tiling.elements(), written.len() - cells.iter().filter(|cell| cell.is_none()).count());
 }
 
+/// Checks that two plans are the same.
+fn assert_same(one: &Plan, other: &Plan) {
+    assert_eq!(one.layout(), other.layout());
+    assert!(one.parts().iter().map(Part::groups).eq(other.parts().iter().map(Part::groups)));
+    let (Some(segments), Some(others)) = (one.segments(), other.segments()) else {
+        return assert!(one.segments().is_none() && other.segments().is_none());
+    };
+    let BoundForm::Rows(rows) = one.selections().form() else { panic!("no rows") };
+    for axis in 0..rows.axes().len() {
+        let (mut keys, mut other_keys) = (vec![], vec![]);
+        segments.keys(axis, &mut keys);
+        others.keys(axis, &mut other_keys);
+        assert_eq!(keys, other_keys);
+        assert!(keys.iter().all(|&key| segments.with_key(axis, key) == others.with_key(axis, key)));
+    }
+}
+
 #[test]
 fn pieces_tile_the_output_exactly_once() {
     let mut bits = Bits(3);
@@ -240,8 +262,13 @@ fn pieces_tile_the_output_exactly_once() {
         let nulls = (bits.below(3) == 0).then(|| (0..rows).map(|_| bits.below(4) > 0).collect::<Vec<bool>>());
         let selections = selections.with_nulls(nulls.map(NullBuffer::from)).unwrap();
         let bound = selections.bind_to(&shapes).unwrap_or_else(|error| panic!("{error}\n{selections:?}"));
-        let plan = Plan::new(bound, arrays.grids.clone(), Some(1), Threads::ONE, &Cancel::default()).unwrap();
+        let plan = Plan::new(bound.clone(), arrays.grids.clone(), Some(1), Threads::ONE, &Cancel::default()).unwrap();
         check(&plan, &arrays);
+        let threads = Threads::exactly(2 + bits.below(6) as usize);
+        let shared = Plan::new(bound, arrays.grids.clone(), Some(1), threads, &Cancel::default()).unwrap();
+        assert_same(&plan, &shared);
+        let elements = Tiling::check(&plan, Threads::ONE).unwrap().elements();
+        assert_eq!(Tiling::check(&shared, threads).unwrap().elements(), elements);
     }
 }
 
@@ -261,9 +288,11 @@ fn plans() -> [Plan; 2] {
 
 #[track_caller]
 fn assert_broken(plan: &Plan, why: &str) {
-    let error = Tiling::check(plan, Threads::ONE).err().unwrap_or_else(|| panic!("'{why}' was not seen"));
-    assert_eq!(error.kind(), ErrorKind::Internal);
-    assert!(error.to_string().contains(why), "{error}");
+    for threads in [Threads::ONE, Threads::exactly(2), Threads::exactly(5)] {
+        let error = Tiling::check(plan, threads).err().unwrap_or_else(|| panic!("'{why}' was not seen"));
+        assert_eq!(error.kind(), ErrorKind::Internal);
+        assert!(error.to_string().contains(why), "{error}");
+    }
 }
 
 #[test]
