@@ -72,7 +72,7 @@ impl Threads {
     /// Blocks of the rows of `selections` that weigh about the same.
     pub(super) fn cut_rows(self, selections: &BoundSelections) -> Vec<Range<usize>> {
         let BoundForm::Rows(rows) = selections.form() else { return self.cut(selections.len()) };
-        if self.most == 1 {
+        if self.for_work(selections.len().saturating_add(rows.coordinate_count())) == 1 {
             return vec![0..selections.len()];
         }
         let mut before = Vec::with_capacity(selections.len() + 1);

@@ -74,7 +74,9 @@ impl Groups {
         let mut offsets = reserve(touched + 1, "read chunks")?;
         offsets.push(0);
         let mut end = 0;
+        let mut pulse = pieces.cancel().pulse();
         for key in 0..keys {
+            pulse.beat()?;
             let start = end;
             for (_, counts) in &mut counted {
                 // From a count to the place of the first.
