@@ -252,7 +252,7 @@ fn assert_same(one: &Plan, other: &Plan) {
 #[test]
 fn pieces_tile_the_output_exactly_once() {
     let mut bits = Bits(3);
-    for _ in 0..if cfg!(miri) { 25 } else { 10_000 } {
+    for number in 0..if cfg!(miri) { 25 } else { 10_000 } {
         let arrays = random_arrays(&mut bits);
         let rows = bits.below(7) as usize;
         let count = arrays.shapes.len() as u64;
@@ -264,6 +264,9 @@ fn pieces_tile_the_output_exactly_once() {
         let bound = selections.bind_to(&shapes).unwrap_or_else(|error| panic!("{error}\n{selections:?}"));
         let plan = Plan::new(bound.clone(), arrays.grids.clone(), Some(1), Threads::ONE, &Cancel::default()).unwrap();
         check(&plan, &arrays);
+        if number % 5 != 0 {
+            continue;
+        }
         let threads = Threads::exactly(2 + bits.below(6) as usize);
         let shared = Plan::new(bound, arrays.grids.clone(), Some(1), threads, &Cancel::default()).unwrap();
         assert_same(&plan, &shared);
