@@ -1,4 +1,4 @@
-//! Planning, without any I/O: selections to a plan. From 100,000 selections on, plans are made by two threads.
+//! Planning, without any I/O: selections to a plan. From 100,000 rows or indices on, plans are made by several threads.
 
 mod support;
 

@@ -14,6 +14,7 @@ use crate::cancel::Cancel;
 use crate::chunk::Array;
 use crate::error::{Error, ErrorKind, Result};
 use crate::later::later;
+use crate::plan::blocks::Threads;
 use crate::plan::{self, Layout};
 use crate::read::execute::Column;
 use crate::read::{ReadOptions, ReadStats};
@@ -36,6 +37,7 @@ pub struct Plan {
 #[derive(Debug, Clone, Default)]
 pub struct PlanOptions {
     promote: bool,
+    threads: Option<usize>,
     cancel: Cancel,
 }
 
@@ -56,10 +58,10 @@ impl PlanOptions {
     }
 }
 
-/// The default, cancelled by what cancels the read.
+/// The default, with no more threads than the read has, and cancelled by what cancels it.
 impl From<&ReadOptions> for PlanOptions {
     fn from(options: &ReadOptions) -> Self {
-        Self { promote: false, cancel: options.cancel().clone() }
+        Self { promote: false, threads: options.threads(), cancel: options.cancel().clone() }
     }
 }
 
@@ -117,9 +119,10 @@ impl Plan {
         let shapes = distinct.iter().map(|array| array.shape().to_vec()).collect();
         let grids = distinct.iter().map(|array| array.grid().clone()).collect();
         let item = element.room();
+        let threads = Threads::available(options.threads);
         let plan = Shapes::new(shapes, sources)
             .and_then(|shapes| selections.bind_to(&shapes))
-            .and_then(|bound| plan::Plan::new(bound, grids, Some(item), &options.cancel));
+            .and_then(|bound| plan::Plan::new(bound, grids, Some(item), threads, &options.cancel));
         let plan = plan.map_err(|error| if distinct.len() == 1 { error.at_array(first.location()) } else { error })?;
         Ok(Self { arrays: distinct, given, element, work: Arc::new(plan) })
     }

@@ -85,7 +85,7 @@ pub(crate) fn read_columns(arrays: &[&Array], selections: &Selections, options: 
     }
     let mut plans: Vec<Plan> = Vec::with_capacity(distinct.len());
     for array in &distinct {
-        let mut plan = array.plan_read(selections, options.cancel())?;
+        let mut plan = array.plan_read(selections, options)?;
         for other in &plans {
             plan.layout_mut().share(other.layout());
         }

@@ -31,6 +31,7 @@ use crate::cancel::Cancel;
 use crate::error::{Error, ErrorKind, Result};
 use crate::later::later;
 use crate::plan::Plan;
+use crate::plan::blocks::Threads;
 use crate::plan::grid::Grid;
 use crate::planned::PlanOptions;
 use crate::read::ReadOptions;
@@ -362,10 +363,12 @@ impl Array {
     }
 
     /// The plan of a read that follows at once.
-    pub(crate) fn plan_read(&self, selections: &Selections, cancel: &Cancel) -> Result<Plan> {
+    pub(crate) fn plan_read(&self, selections: &Selections, options: &ReadOptions) -> Result<Plan> {
+        let (grids, item) = (vec![self.inner.grid.clone()], Some(self.element_type().room()));
+        let threads = Threads::available(options.threads());
         selections
             .bind(self.shape())
-            .and_then(|bound| Plan::new(bound, vec![self.inner.grid.clone()], Some(self.element_type().room()), cancel))
+            .and_then(|bound| Plan::new(bound, grids, item, threads, options.cancel()))
             .map_err(|error| error.at_array(self.location()))
     }
 

@@ -19,9 +19,9 @@ pub(crate) struct Grid {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Axis {
     /// Length of a read chunk, in elements.
-    chunk: NonZeroU64,
+    chunk: Divisor,
     /// Read chunks along one shard.
-    in_shard: NonZeroU64,
+    in_shard: Divisor,
     /// Shards along the array.
     shards: u64,
     /// Distance of the keys of neighbouring read chunks in one shard.
@@ -44,6 +44,7 @@ impl Grid {
         for ((&len, &chunk), &in_shard) in shape.iter().zip(chunk).zip(in_shard) {
             let shard = chunk.checked_mul(in_shard).ok_or_else(too_many)?;
             let shards = len.div_ceil(shard.get());
+            let (chunk, in_shard) = (Divisor::new(chunk), Divisor::new(in_shard));
             axes.push(Axis { chunk, in_shard, shards, inner_stride: 0, outer_stride: 0 });
         }
         let mut stride = 1_u64;
@@ -72,18 +73,26 @@ impl Grid {
         self.axes[axis].chunk.get()
     }
 
+    /// Index of the read chunk that holds the element `index` along `axis`.
+    #[inline]
+    pub(crate) fn chunk_of(&self, axis: usize, index: u64) -> u64 {
+        self.axes[axis].chunk.divide(index)
+    }
+
     /// One more than the largest key.
     pub(crate) fn keys(&self) -> u64 {
         self.axes.iter().map(|axis| axis.shards).product::<u64>() * self.per_shard
     }
 
     /// What the read chunk at `index` along `axis` adds to the key.
+    #[inline]
     pub(crate) fn key_part(&self, axis: usize, index: u64) -> u64 {
         let axis = &self.axes[axis];
         if axis.in_shard.get() == 1 {
             return index * axis.outer_stride;
         }
-        let (shard, inner) = (index / axis.in_shard, index % axis.in_shard);
+        let shard = axis.in_shard.divide(index);
+        let inner = index - shard * axis.in_shard.get();
         shard * axis.outer_stride + inner * axis.inner_stride
     }
 
@@ -91,7 +100,7 @@ impl Grid {
     pub(crate) fn chunk_index(&self, key: u64, axis: usize) -> u64 {
         let axis = &self.axes[axis];
         let shard = key / axis.outer_stride % axis.shards.max(1);
-        let inner = key % self.per_shard / axis.inner_stride % axis.in_shard;
+        let inner = key % self.per_shard / axis.inner_stride % axis.in_shard.get();
         shard * axis.in_shard.get() + inner
     }
 
@@ -117,9 +126,52 @@ impl Grid {
     }
 }
 
+/// What indices are divided by again and again: a multiplication takes a fraction of a division's time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Divisor {
+    by: NonZeroU64,
+    /// 2^64 / `by`, rounded up; 0 where that is 2^64.
+    reciprocal: u64,
+    /// Up to here, the product with the reciprocal has the quotient in its upper half: it is too large by less than
+    /// `index * by / 2^64` of one `by`-th.
+    most: u64,
+}
+
+impl Divisor {
+    fn new(by: NonZeroU64) -> Self {
+        let most = if by.get() == 1 { 0 } else { u64::MAX / by };
+        Self { by, reciprocal: (u64::MAX / by).wrapping_add(1), most }
+    }
+
+    fn get(self) -> u64 {
+        self.by.get()
+    }
+
+    #[inline]
+    fn divide(self, index: u64) -> u64 {
+        if index <= self.most {
+            return ((u128::from(index) * u128::from(self.reciprocal)) >> 64) as u64;
+        }
+        index / self.by
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn reciprocals_divide_exactly() {
+        let near = |value: u64| (value.saturating_sub(3)..=value.saturating_add(3)).collect::<Vec<_>>();
+        let interesting = || (0..64).map(|bit| 1_u64 << bit).chain([10, 1000, 100_000, 11_529_215, u64::MAX / 3]);
+        for by in interesting().flat_map(near).filter_map(NonZeroU64::new) {
+            let divisor = Divisor::new(by);
+            let multiples = [1, 2, 7, 1 << 20, divisor.most / by].map(|times| by.get().saturating_mul(times));
+            for index in interesting().chain([0, divisor.most, u64::MAX]).chain(multiples).flat_map(near) {
+                assert_eq!(divisor.divide(index), index / by, "{index} / {by}");
+            }
+        }
+    }
 
     fn nonzero(values: &[u64]) -> Vec<NonZeroU64> {
         values.iter().map(|&value| NonZeroU64::new(value).unwrap()).collect()

@@ -1,46 +1,17 @@
-//! Groups rows by the read chunks that they touch.
+//! Groups numbered things, such as rows, by the keys of what they touch, such as read chunks.
 
-use super::grid::Grid;
-use super::reserve;
-use super::segments::Segments;
+use std::ops::Range;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use super::blocks::{each, join};
+use super::pieces::Pieces;
+use super::sort::{Pair, sort};
+use super::{make_room, reserve};
 use crate::cancel::Cancel;
-use crate::error::{Error, ErrorKind, Result};
-use crate::selection::boxes::Boxes;
-use crate::selection::rows::Rows;
-use crate::selection::{BoundForm, BoundSelections};
-
-/// What is grouped: rows of selections.
-pub(super) struct Asked<'a> {
-    pub(super) selections: &'a BoundSelections,
-    /// Where the rows are not boxes.
-    pub(super) segments: Option<&'a Segments>,
-    /// Only these rows, in ascending order.
-    pub(super) only: Option<&'a [u32]>,
-    pub(super) cancel: &'a Cancel,
-}
-
-impl Asked<'_> {
-    fn len(&self) -> usize {
-        self.only.map_or_else(|| self.selections.len(), <[u32]>::len)
-    }
-
-    fn rows(&self) -> impl Iterator<Item = usize> + '_ {
-        (0..self.len()).map(|at| self.only.map_or(at, |only| only[at] as usize))
-    }
-
-    /// The distinct keys of an axis of a row.
-    fn keys(&self, axis: usize, keys: &mut Vec<u64>) {
-        keys.clear();
-        for segment in self.segments.iter().flat_map(|segments| segments.of(axis)) {
-            if keys.last() != Some(&segment.key) {
-                keys.push(segment.key);
-            }
-        }
-    }
-}
+use crate::error::Result;
 
 /// The touched read chunks in ascending key order, each with the rows that touch it, in ascending order.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Groups {
     chunks: Vec<u64>,
     /// Rows of chunk `c` are `rows[offsets[c]..offsets[c + 1]]`.
@@ -49,61 +20,122 @@ pub(crate) struct Groups {
 }
 
 impl Groups {
-    /// Groups the rows of `asked` by the read chunks of `grid`.
-    pub(super) fn new(asked: &Asked<'_>, grid: &Grid) -> Result<Self> {
-        // Counting needs a table over all keys; where that is out of proportion to the pieces, sort instead.
-        let keys = grid.keys();
-        if keys <= (asked.len() as u64 * 4).max(1 << 12) {
-            return Self::by_counting(asked, grid);
+    /// Groups `pieces` by keys less than `keys`, each of `blocks` in a thread of its own: all of `pieces` in order.
+    pub(super) fn new(pieces: &impl Pieces, keys: u64, blocks: &[Range<usize>]) -> Result<Self> {
+        // Counting needs a table over all keys, in each thread. Where that is out of proportion, sort instead.
+        let tables =
+            |pieces: usize| join(blocks, usize::try_from(pieces as u64 * 2 / keys.max(1)).unwrap_or(usize::MAX));
+        let counting = |pieces: usize| keys <= (pieces as u64).saturating_mul(4).max(1 << 12);
+        let shared = |tables: &[Range<usize>]| tables.len() > 1 || blocks.len() <= 1;
+        let few = tables(pieces.len());
+        if counting(pieces.len()) && shared(&few) {
+            return Self::by_counting(pieces, keys, few);
         }
-        let pieces = count_pieces(asked, grid)?;
-        if keys / 4 <= pieces as u64 { Self::by_counting(asked, grid) } else { Self::by_sorting(asked, grid, pieces) }
+        let counts = pieces.count(blocks)?;
+        let total = counts.iter().sum();
+        let few = tables(total);
+        if counting(total) && shared(&few) {
+            return Self::by_counting(pieces, keys, few);
+        }
+        if keys <= u64::MOST {
+            Self::by_sorting::<u64>(pieces, blocks, &counts)
+        } else {
+            Self::by_sorting::<[u32; 3]>(pieces, blocks, &counts)
+        }
     }
 
-    fn by_counting(asked: &Asked<'_>, grid: &Grid) -> Result<Self> {
-        let mut next = reserve(grid.keys() as usize, "read chunks")?;
-        next.resize(grid.keys() as usize, 0_usize);
-        for_each_piece(asked, grid, |key, _| next[key as usize] += 1)?;
-        let touched = next.iter().filter(|&&count| count > 0).count();
+    /// Counts the pieces of each key in each block, so that each piece goes straight to its place.
+    fn by_counting(pieces: &impl Pieces, keys: u64, blocks: Vec<Range<usize>>) -> Result<Self> {
+        let count = |block: Range<usize>| {
+            let mut counts = zeros(keys as usize, "read chunks")?;
+            // Each row has one piece with a key at most, so that these are no more than the rows.
+            pieces.for_each(block.clone(), |key, _| counts[key as usize] += 1_u32)?;
+            Ok((block, counts))
+        };
+        let counted = each(blocks, count)?;
+        let total: u64 = counted.iter().flat_map(|(_, counts)| counts).map(|&count| u64::from(count)).sum();
+        if u32::try_from(total).is_ok() {
+            return Self::place(pieces, counted);
+        }
+        let widen = |(block, counts): (_, Vec<u32>)| {
+            let mut wide = reserve(counts.len(), "read chunks")?;
+            wide.extend(counts.into_iter().map(u64::from));
+            Ok((block, wide))
+        };
+        Self::place(pieces, counted.into_iter().map(widen).collect::<Result<Vec<_>>>()?)
+    }
+
+    /// Places the pieces of each block, of which there are so many with each key.
+    fn place<N: Counter>(pieces: &impl Pieces, mut counted: Vec<(Range<usize>, Vec<N>)>) -> Result<Self> {
+        let keys = counted.first().map_or(0, |(_, counts)| counts.len());
+        let is_touched = |key: usize| counted.iter().any(|(_, counts)| counts[key].into() > 0);
+        let touched = (0..keys).filter(|&key| is_touched(key)).count();
         let mut chunks = reserve(touched, "read chunks")?;
         let mut offsets = reserve(touched + 1, "read chunks")?;
         offsets.push(0);
         let mut end = 0;
-        for (key, count) in next.iter_mut().enumerate() {
-            if *count > 0 {
-                let start = end;
-                end += *count;
-                *count = start;
+        let mut pulse = pieces.cancel().pulse();
+        for key in 0..keys {
+            pulse.beat()?;
+            let start = end;
+            for (_, counts) in &mut counted {
+                // From a count to the place of the first.
+                let count = counts[key].into();
+                counts[key] = N::from_place(end);
+                end += count;
+            }
+            if end > start {
                 chunks.push(key as u64);
-                offsets.push(end);
+                offsets.push(end as usize);
             }
         }
-        let mut rows = reserve(end, "pieces")?;
-        rows.resize(end, 0);
-        for_each_piece(asked, grid, |key, row| {
-            let at = &mut next[key as usize];
-            rows[*at] = row;
-            *at += 1;
-        })?;
+        let rows = if let [(block, next)] = &mut counted[..] {
+            let mut rows = zeros(end as usize, "pieces")?;
+            pieces.for_each(block.clone(), |key, row| rows[take(next, key)] = row)?;
+            rows
+        } else {
+            let mut rows: Vec<AtomicU32> = reserve(end as usize, "pieces")?;
+            rows.resize_with(end as usize, AtomicU32::default);
+            each(counted, |(block, mut next)| {
+                // Every place is taken once. Who takes it needs no order: threads end before anybody reads.
+                pieces.for_each(block, |key, row| rows[take(&mut next, key)].store(row, Ordering::Relaxed))
+            })?;
+            rows.into_iter().map(AtomicU32::into_inner).collect()
+        };
         Ok(Self { chunks, offsets, rows })
     }
 
-    fn by_sorting(asked: &Asked<'_>, grid: &Grid, pieces: usize) -> Result<Self> {
-        let mut pairs: Vec<(u64, u32)> = reserve(pieces, "pieces")?;
-        for_each_piece(asked, grid, |key, row| pairs.push((key, row)))?;
-        pairs.sort_unstable();
-        let touched = pairs.chunk_by(|a, b| a.0 == b.0).count();
-        let mut chunks = reserve(touched, "read chunks")?;
-        let mut offsets = reserve(touched + 1, "read chunks")?;
-        for (at, &(key, _)) in pairs.iter().enumerate() {
-            if chunks.last() != Some(&key) {
-                chunks.push(key);
-                offsets.push(at);
-            }
+    /// Sorts pairs of key and row, as many as `counts` says in each block, then merges blocks.
+    fn by_sorting<P: Pair>(pieces: &impl Pieces, blocks: &[Range<usize>], counts: &[usize]) -> Result<Self> {
+        let blocks = blocks.iter().cloned().zip(counts.iter().copied()).collect();
+        let runs = each(blocks, |(block, count)| {
+            let mut pairs: Vec<P> = reserve(count, "pieces")?;
+            pieces.for_each(block, |key, row| pairs.push(P::new(key, row)))?;
+            sort(&mut pairs, pieces.cancel())?;
+            Ok(pairs)
+        })?;
+        let parts = share(&runs);
+        let len = |part: &[&[P]]| part.iter().map(|run| run.len()).sum::<usize>();
+        let mut rows = zeros(parts.iter().map(|part| len(part)).sum(), "pieces")?;
+        let (mut rest, mut start) = (&mut rows[..], 0);
+        let mut tasks = Vec::with_capacity(parts.len());
+        for part in parts {
+            let (mine, others) = std::mem::take(&mut rest).split_at_mut(len(&part));
+            tasks.push((part, start, mine));
+            (rest, start) = (others, start + tasks[tasks.len() - 1].2.len());
         }
-        offsets.push(pairs.len());
-        let mut rows = reserve(pieces, "pieces")?;
-        rows.extend(pairs.iter().map(|&(_, row)| row));
+        let merged = each(tasks, |(part, start, rows)| merge(&part, start, rows, pieces.cancel()))?;
+        drop(runs);
+        let touched = merged.iter().map(|(chunks, _)| chunks.len()).sum::<usize>();
+        let mut merged = merged.into_iter();
+        let (mut chunks, mut offsets) = merged.next().unwrap_or_default();
+        make_room(&mut chunks, touched)?;
+        make_room(&mut offsets, touched + 1)?;
+        for (more_chunks, more_offsets) in merged {
+            chunks.extend(more_chunks);
+            offsets.extend(more_offsets);
+        }
+        offsets.push(rows.len());
         Ok(Self { chunks, offsets, rows })
     }
 
@@ -123,151 +155,113 @@ impl Groups {
         &self.rows[self.offsets[chunk]..self.offsets[chunk + 1]]
     }
 
+    /// The rows of all of [`chunks`](Self::chunks), one after the other.
+    pub(super) fn all_rows(&self) -> &[u32] {
+        &self.rows
+    }
+
+    /// Where the rows of each of [`chunks`](Self::chunks) begin among [`all_rows`](Self::all_rows), and the end.
+    pub(super) fn offsets(&self) -> &[usize] {
+        &self.offsets
+    }
+
+    /// Whether keys ascend strictly, and the rows of each follow those of the one before.
+    pub(super) fn is_sound(&self) -> bool {
+        self.chunks.is_sorted_by(|a, b| a < b)
+            && self.offsets.len() == self.chunks.len() + 1
+            && self.offsets.first() == Some(&0)
+            && self.offsets.last() == Some(&self.rows.len())
+            && self.offsets.is_sorted()
+    }
+
     /// Number of pairs of a row and a read chunk that it touches.
     pub(crate) fn pieces(&self) -> usize {
         self.rows.len()
     }
 }
 
-fn count_pieces(asked: &Asked<'_>, grid: &Grid) -> Result<usize> {
-    let mut pieces = 0_usize;
-    let mut keys = Vec::new();
-    let mut pulse = asked.cancel.pulse();
-    for row in asked.rows() {
-        pulse.beat()?;
-        let here = match asked.selections.form() {
-            _ if asked.selections.is_null(row) => 0,
-            BoundForm::Boxes(boxes) => (0..grid.ndim()).fold(1_usize, |pieces, axis| {
-                let (start, stop) = (boxes.start(row, axis), boxes.stop(row, axis));
-                let chunk = grid.chunk_len(axis);
-                let touched = if start == stop { 0 } else { (stop - 1) / chunk - start / chunk + 1 };
-                if touched == 0 { 0 } else { pieces.saturating_mul(touched as usize) }
-            }),
-            BoundForm::Rows(rows) if rows.of(row).is_empty() && grid.ndim() > 0 => 0,
-            BoundForm::Rows(rows) => rows.of(row).fold(1_usize, |pieces, axis| {
-                asked.keys(axis, &mut keys);
-                pieces.saturating_mul(keys.len())
-            }),
-        };
-        pieces = pieces.saturating_add(here);
-        if pieces > isize::MAX as usize {
-            return Err(Error::new(ErrorKind::Allocation, "more than 2^63 - 1 pieces")
-                .at_selection(row)
-                .remedy("Read fewer or smaller selections at a time."));
+/// A place among pieces, in as many bits as all places need.
+trait Counter: Copy + Into<u64> + Send + Sync {
+    fn from_place(place: u64) -> Self;
+}
+
+impl Counter for u32 {
+    fn from_place(place: u64) -> Self {
+        place as u32
+    }
+}
+
+impl Counter for u64 {
+    fn from_place(place: u64) -> Self {
+        place
+    }
+}
+
+/// Takes the next place of a key.
+#[inline]
+fn take<N: Counter>(next: &mut [N], key: u64) -> usize {
+    let next = &mut next[key as usize];
+    let place: u64 = (*next).into();
+    *next = N::from_place(place + 1);
+    place as usize
+}
+
+fn zeros<T: Clone + Default>(len: usize, what: &str) -> Result<Vec<T>> {
+    let mut zeros = reserve(len, what)?;
+    zeros.resize(len, T::default());
+    Ok(zeros)
+}
+
+/// Cuts sorted `runs` at the same keys into as many parts, about equally large; of each part, what each run has of it.
+fn share<P: Pair>(runs: &[Vec<P>]) -> Vec<Vec<&[P]>> {
+    let count = runs.len();
+    let mut samples = Vec::with_capacity(count * count);
+    for run in runs {
+        samples.extend((1..count).filter_map(|part| Some(run.get(run.len() / count * part)?.key())));
+    }
+    samples.sort_unstable();
+    let mut rest: Vec<&[P]> = runs.iter().map(Vec::as_slice).collect();
+    let mut parts = Vec::with_capacity(count);
+    for part in 1..count {
+        let Some(&bound) = samples.get(samples.len() * part / count) else { break };
+        let mut mine = Vec::with_capacity(count);
+        for run in &mut rest {
+            let (front, back) = run.split_at(run.partition_point(|pair| pair.key() < bound));
+            mine.push(front);
+            *run = back;
         }
+        parts.push(mine);
     }
-    Ok(pieces)
+    parts.push(rest);
+    parts
 }
 
-/// Calls `visit(key, row)` for each read chunk that each row touches, row by row.
-///
-/// # Errors
-/// [`ErrorKind::Cancelled`] if the caller does not want it any more.
-fn for_each_piece(asked: &Asked<'_>, grid: &Grid, visit: impl FnMut(u64, u32)) -> Result<()> {
-    match asked.selections.form() {
-        BoundForm::Boxes(boxes) => match (boxes.first_axis(), grid.ndim(), asked.only) {
-            (Some((starts, stops)), 1, None) => {
-                let divide = divider(grid.chunk_len(0), asked.selections.shape(0)[0]);
-                for_each_of_lines(starts, stops, divide, grid, asked.cancel, visit)
-            }
-            _ => for_each_of_boxes(asked, boxes, grid, visit),
-        },
-        BoundForm::Rows(rows) => for_each_of_rows(asked, rows, grid, visit),
-    }
-}
-
-fn for_each_of_lines(
-    starts: &[i64],
-    stops: &[i64],
-    divide: impl Fn(u64) -> u64,
-    grid: &Grid,
-    cancel: &Cancel,
-    mut visit: impl FnMut(u64, u32),
-) -> Result<()> {
-    let chunk = grid.chunk_len(0);
+/// Merges the sorted runs of a part: keys in ascending order, and the place where the numbers of each begin, from `start`
+/// on. The numbers go to `numbers`, those of one key in the order of the runs.
+fn merge<P: Pair>(part: &[&[P]], start: usize, numbers: &mut [u32], cancel: &Cancel) -> Result<(Vec<u64>, Vec<usize>)> {
     let mut pulse = cancel.pulse();
-    for (row, (&start, &stop)) in starts.iter().zip(stops).enumerate() {
-        pulse.beat()?;
-        if start < stop {
-            let first = divide(start as u64);
-            visit(grid.key_part(0, first), row as u32);
-            // Most ranges end where they start: a product tells that faster than a quotient.
-            if stop as u64 > (first + 1) * chunk {
-                for index in first + 1..=divide(stop as u64 - 1) {
-                    pulse.beat()?;
-                    visit(grid.key_part(0, index), row as u32);
-                }
+    let most = part.iter().map(|run| run.chunk_by(|a, b| a.key() == b.key()).count()).sum::<usize>();
+    let mut keys = reserve(most, "read chunks")?;
+    let mut offsets = reserve(most + 1, "read chunks")?;
+    let mut heads = part.to_vec();
+    let mut written = 0;
+    while let Some(key) = heads.iter().filter_map(|head| head.first()).map(|pair| pair.key()).min() {
+        keys.push(key);
+        offsets.push(start + written);
+        for head in &mut heads {
+            while let [pair, after @ ..] = *head
+                && pair.key() == key
+            {
+                pulse.beat()?;
+                numbers[written] = pair.number();
+                written += 1;
+                *head = after;
             }
         }
     }
-    Ok(())
+    Ok((keys, offsets))
 }
 
-fn for_each_of_boxes(asked: &Asked<'_>, boxes: &Boxes, grid: &Grid, mut visit: impl FnMut(u64, u32)) -> Result<()> {
-    let mut pulse = asked.cancel.pulse();
-    let ndim = grid.ndim();
-    let mut first = vec![0; ndim];
-    let mut last = vec![0; ndim];
-    let mut at = vec![0; ndim];
-    'rows: for row in asked.rows() {
-        for axis in 0..ndim {
-            let (start, stop) = (boxes.start(row, axis), boxes.stop(row, axis));
-            if start == stop {
-                continue 'rows;
-            }
-            first[axis] = start / grid.chunk_len(axis);
-            last[axis] = (stop - 1) / grid.chunk_len(axis);
-        }
-        if asked.selections.is_null(row) {
-            continue;
-        }
-        at.copy_from_slice(&first);
-        loop {
-            pulse.beat()?;
-            let key = at.iter().enumerate().map(|(axis, &index)| grid.key_part(axis, index)).sum();
-            visit(key, row as u32);
-            let Some(axis) = (0..ndim).rev().find(|&axis| at[axis] < last[axis]) else { break };
-            at[axis] += 1;
-            at[axis + 1..].copy_from_slice(&first[axis + 1..]);
-        }
-    }
-    Ok(())
-}
-
-fn for_each_of_rows(asked: &Asked<'_>, rows: &Rows, grid: &Grid, mut visit: impl FnMut(u64, u32)) -> Result<()> {
-    let mut pulse = asked.cancel.pulse();
-    // The distinct keys of each axis of a row, and one of each.
-    let mut keys: Vec<Vec<u64>> = Vec::new();
-    let mut at = Vec::new();
-    for row in asked.rows() {
-        let axes = rows.of(row);
-        if asked.selections.is_null(row) || (axes.is_empty() && grid.ndim() > 0) {
-            continue;
-        }
-        keys.resize_with(axes.len().max(keys.len()), Vec::new);
-        for (axis, keys) in axes.clone().zip(&mut keys) {
-            asked.keys(axis, keys);
-        }
-        let keys = &keys[..axes.len()];
-        if keys.iter().any(Vec::is_empty) {
-            continue;
-        }
-        at.clear();
-        at.resize(axes.len(), 0);
-        loop {
-            pulse.beat()?;
-            visit(keys.iter().zip(&at).map(|(keys, &at)| keys[at]).sum(), row as u32);
-            let Some(axis) = (0..at.len()).rev().find(|&axis| at[axis] + 1 < keys[axis].len()) else { break };
-            at[axis] += 1;
-            at[axis + 1..].fill(0);
-        }
-    }
-    Ok(())
-}
-
-/// Division of indices below `len` by `chunk`, in 32 bits where that holds them, which is several times faster.
-fn divider(chunk: u64, len: u64) -> impl Fn(u64) -> u64 {
-    let short = u32::try_from(len).is_ok();
-    let chunk_short = u32::try_from(chunk).unwrap_or(u32::MAX);
-    move |index| if short { u64::from(index as u32 / chunk_short) } else { index / chunk }
-}
+#[cfg(test)]
+#[path = "group_tests.rs"]
+mod tests;

@@ -3,29 +3,35 @@
 //!
 //! * [`layout`]: list offsets per kept axis and the element at which each row starts.
 //! * [`grid`]: the geometry of an array's read chunks and their keys in storage order.
-//! * [`group`]: rows grouped by the read chunks that they touch.
+//! * [`pieces`]: rows and the read chunks that they touch.
+//! * [`points`]: points and the read chunks that they lie in.
+//! * [`group`]: either grouped by read chunk, by counting or [`sort`].
 //! * [`segments`]: rows that are more than boxes, cut at the borders of read chunks.
+//! * [`blocks`]: all of this in parallel, where it is worth it.
 //! * [`tiling`]: the proof that the pieces of a plan tile the output, without which nothing is written.
 
+pub(crate) mod blocks;
 pub(crate) mod grid;
 mod group;
 mod layout;
+mod pieces;
+mod points;
 pub(crate) mod segments;
+mod sort;
 pub(crate) mod tiling;
 
 use std::fmt;
 
+use self::blocks::{Threads, both};
 use self::grid::Grid;
-use self::group::{Asked, Groups};
+use self::group::Groups;
 pub use self::layout::Layout;
+use self::pieces::{Pieces, RowPieces};
 use self::segments::Segments;
 use crate::cancel::Cancel;
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory;
 use crate::selection::BoundSelections;
-
-/// From this many rows on, laying out and grouping take longer than starting a thread to do them at once.
-const PARALLEL_FROM: usize = 100_000;
 
 /// From this many bytes on, it is checked that there is memory for the result.
 const CHECKED_FROM: usize = 1 << 30;
@@ -62,11 +68,12 @@ impl Part {
 
 impl Plan {
     /// Plans a read from arrays of these `grids`. With `item`, the bytes of one element, a result that this machine has
-    /// no memory for is refused before the work is planned.
+    /// no memory for is refused before the work is planned. The plan does not depend on the number of `threads`.
     pub(crate) fn new(
         selections: BoundSelections,
         grids: Vec<Grid>,
         item: Option<usize>,
+        threads: Threads,
         cancel: &Cancel,
     ) -> Result<Self> {
         if selections.len() > u32::MAX as usize {
@@ -81,27 +88,26 @@ impl Plan {
             reserve::<u8>(bytes, "bytes of the result")?;
         }
         let layout = || Layout::new(&selections);
-        let group = || Self::group(&selections, &grids, cancel);
-        let (layout, (segments, groups)) = if selections.len() < PARALLEL_FROM {
-            (layout()?, group()?)
-        } else {
-            std::thread::scope(|scope| {
-                let groups = scope.spawn(group);
-                let layout = layout();
-                let panicked = |_| Err(Error::new(ErrorKind::Internal, "planning panicked"));
-                Ok::<_, Error>((layout?, groups.join().unwrap_or_else(panicked)?))
-            })?
-        };
+        let group = || Self::group(&selections, &grids, threads, cancel);
+        let (layout, (segments, groups)) =
+            if threads.for_work(selections.len()) == 1 { (layout()?, group()?) } else { both(layout, group)? };
         let parts = grids.into_iter().zip(groups).map(|(grid, groups)| Part { grid, groups }).collect();
         Ok(Self { selections, layout, segments, parts })
     }
 
-    fn group(selections: &BoundSelections, grids: &[Grid], cancel: &Cancel) -> Result<(Option<Segments>, Vec<Groups>)> {
-        let segments = Segments::new(selections, grids, cancel)?;
+    fn group(
+        selections: &BoundSelections,
+        grids: &[Grid],
+        threads: Threads,
+        cancel: &Cancel,
+    ) -> Result<(Option<Segments>, Vec<Groups>)> {
+        let segments = Segments::new(selections, grids, threads, cancel)?;
         let of_source = rows_of_sources(selections, grids.len())?;
         let groups = grids.iter().enumerate().map(|(source, grid)| {
             let only = of_source.as_ref().map(|(rows, offsets)| &rows[offsets[source]..offsets[source + 1]]);
-            Groups::new(&Asked { selections, segments: segments.as_ref(), only, cancel }, grid)
+            let pieces = RowPieces { selections, segments: segments.as_ref(), only, grid, cancel };
+            let blocks = if only.is_some() { threads.cut(pieces.len()) } else { threads.cut_rows(selections) };
+            Groups::new(&pieces, grid.keys(), &blocks)
         });
         let groups = groups.collect::<Result<_>>()?;
         Ok((segments, groups))
@@ -170,9 +176,21 @@ fn rows_of_sources(selections: &BoundSelections, sources: usize) -> Result<Optio
     Ok(Some((rows, offsets)))
 }
 
+/// What to do where there is no memory for a plan.
+const REMEDY: &str = "Read fewer or smaller selections at a time.";
+
 /// An empty vector with room for `len` values of a plan.
 fn reserve<T>(len: usize, what: &str) -> Result<Vec<T>> {
-    memory::reserve(len, what, "Read fewer or smaller selections at a time.")
+    memory::reserve(len, what, REMEDY)
+}
+
+/// Room for `len` values of a plan, no more than that.
+fn make_room<T>(values: &mut Vec<T>, len: usize) -> Result<()> {
+    values.try_reserve_exact(len.saturating_sub(values.len())).map_err(no_memory)
+}
+
+fn no_memory(source: std::collections::TryReserveError) -> Error {
+    Error::new(ErrorKind::Allocation, "no memory for the plan").source(source).remedy(REMEDY)
 }
 
 impl fmt::Display for Plan {

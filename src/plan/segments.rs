@@ -1,22 +1,45 @@
 //! Rows that are more than boxes, cut at the borders of read chunks: which positions of each of their axes lie where.
 
+use std::ops::Range;
+
+use super::blocks::{Threads, each};
 use super::grid::Grid;
-use super::reserve;
+use super::group::Groups;
+use super::points::PointPieces;
+use super::sort::{Keyed, sort};
+use super::{no_memory, reserve};
 use crate::cancel::{Cancel, Pulse};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::Result;
 use crate::selection::rows::{Axis, Rows};
 use crate::selection::{BoundForm, BoundSelections};
 
-/// The segments of every axis of every row, those of one axis in ascending order of their keys.
+/// Fewer indices are sorted faster by comparing them.
+const FEW: usize = 64;
+
+/// A segment takes as much memory as so many positions.
+const POSITIONS_OF_SEGMENT: usize = size_of::<Segment>() / size_of::<u32>();
+
+/// What every axis of every row has of each read chunk, in ascending order of their keys.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Segments {
-    /// The segments of axis `a` are `segments[offsets[a]..offsets[a + 1]]`.
+    /// Of the axes of all rows in order, each of some of them.
+    blocks: Vec<Block>,
+}
+
+/// The axes of some rows that follow each other.
+#[derive(Debug, Clone, Default)]
+struct Block {
+    /// Number of the first axis.
+    first: usize,
+    /// The segments of axis `first + a` are `segments[offsets[a]..offsets[a + 1]]`.
     offsets: Vec<usize>,
     segments: Vec<Segment>,
+    /// Axes of many points with hardly a run: their number, and their positions by key. They have no segments.
+    scattered: Vec<(usize, Groups)>,
 }
 
 /// Neighbouring positions of one axis of a row that lie in one read chunk, equally spaced.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Segment {
     /// What the read chunk's indices along the axis, or axes, add to its key.
     pub(crate) key: u64,
@@ -26,128 +49,98 @@ pub(crate) struct Segment {
     pub(crate) len: usize,
 }
 
+/// All of an axis.
+#[derive(Clone, Copy)]
+enum Of<'a> {
+    Segments(&'a [Segment]),
+    /// Positions by key.
+    Positions(&'a Groups),
+}
+
+/// What an axis has of one read chunk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Found<'a> {
+    Segments(&'a [Segment]),
+    /// Single positions of an axis of points, in ascending order.
+    Positions(&'a [u32]),
+}
+
 impl Segments {
     /// Cuts all rows; `None` where all are boxes.
-    pub(super) fn new(selections: &BoundSelections, grids: &[Grid], cancel: &Cancel) -> Result<Option<Self>> {
+    pub(super) fn new(
+        selections: &BoundSelections,
+        grids: &[Grid],
+        threads: Threads,
+        cancel: &Cancel,
+    ) -> Result<Option<Self>> {
         let BoundForm::Rows(rows) = selections.form() else { return Ok(None) };
-        let mut found = Self { offsets: Vec::with_capacity(rows.axes().len() + 1), segments: Vec::new() };
-        found.offsets.push(0);
-        let mut pulse = cancel.pulse();
-        for row in 0..selections.len() {
-            pulse.beat()?;
-            let grid = &grids[selections.shapes().source(row)];
-            let axes = &rows.axes()[rows.of(row)];
-            // A row without elements needs no read chunk, however long its other axes are.
-            let is_empty = axes.iter().any(|axis| axis.len() == 0);
-            for axis in axes {
-                let from = found.segments.len();
-                if !is_empty {
-                    found.cut(rows, axis, grid, &mut pulse).map_err(|error| error.at_selection(row))?;
-                }
-                sort(&mut found.segments[from..], grid.keys()).map_err(|error| error.at_selection(row))?;
-                found.offsets.push(found.segments.len());
-            }
-        }
-        Ok(Some(found))
+        let blocks = each(threads.cut_rows(selections), |block| {
+            Block::new(&Work { selections, rows, grids, threads, cancel }, block)
+        })?;
+        Ok(Some(Self { blocks }))
     }
 
-    fn cut(&mut self, rows: &Rows, axis: &Axis, grid: &Grid, pulse: &mut Pulse<'_>) -> Result<()> {
-        match *axis {
-            Axis::Steps { axis, range } => {
-                let chunk = grid.chunk_len(axis);
-                let distance = range.step.unsigned_abs();
-                let mut position = 0;
-                while position < range.len as usize {
-                    pulse.beat()?;
-                    let index = (range.start + position as i64 * range.step) as u64;
-                    let (number, inside) = (index / chunk, index % chunk);
-                    let left = if range.step > 0 { chunk - 1 - inside } else { inside };
-                    let len = ((left / distance + 1) as usize).min(range.len as usize - position);
-                    self.push(Segment { key: grid.key_part(axis, number), position, len })?;
-                    position += len;
-                }
-            }
-            Axis::Points { axes, .. } if axes.is_power_of_two() => {
-                let of = axes.trailing_zeros() as usize;
-                let chunk = grid.chunk_len(of);
-                let (mut number, mut key, mut expected) = (u64::MAX, 0, i64::MAX);
-                let indices = rows.coordinates(axis).next().map_or(&[][..], |(_, indices)| indices);
-                let breaks = indices.windows(2).filter(|pair| pair[0] + 1 != pair[1]).count();
-                self.make_room(breaks + 1)?;
-                for (position, &index) in indices.iter().enumerate() {
-                    pulse.beat()?;
-                    let next = index as u64 / chunk;
-                    if next != number {
-                        (number, key) = (next, grid.key_part(of, next));
-                    } else if index == expected {
-                        if let Some(segment) = self.segments.last_mut() {
-                            segment.len += 1;
-                        }
-                        expected = index + 1;
-                        continue;
-                    }
-                    self.push(Segment { key, position, len: 1 })?;
-                    expected = index + 1;
-                }
-            }
-            Axis::Points { axes, len, .. } => {
-                let mut keys: Vec<u64> = reserve(len, "points")?;
-                keys.resize(len, 0);
-                for (of, indices) in rows.coordinates(axis) {
-                    let chunk = grid.chunk_len(of);
-                    for (key, &index) in keys.iter_mut().zip(indices) {
-                        *key += grid.key_part(of, index as u64 / chunk);
-                    }
-                }
-                let last = 63 - axes.leading_zeros() as usize;
-                let follows = |position: usize| {
-                    rows.coordinates(axis)
-                        .all(|(of, indices)| indices[position] - indices[position - 1] == i64::from(of == last))
-                };
-                for (position, &key) in keys.iter().enumerate() {
-                    pulse.beat()?;
-                    match self.segments.last_mut() {
-                        Some(segment) if position > 0 && segment.key == key && follows(position) => segment.len += 1,
-                        _ => self.push(Segment { key, position, len: 1 })?,
+    /// The block of an axis, and the axis' number there.
+    fn block(&self, axis: usize) -> (&Block, usize) {
+        let number = match &self.blocks[..] {
+            [_] => 0,
+            blocks => blocks.partition_point(|block| block.first <= axis) - 1,
+        };
+        let block = &self.blocks[number];
+        (block, axis - block.first)
+    }
+
+    /// The segments of an axis, or its positions by key.
+    fn of(&self, axis: usize) -> Of<'_> {
+        let (block, at) = self.block(axis);
+        let segments = &block.segments[block.offsets[at]..block.offsets[at + 1]];
+        if segments.is_empty()
+            && let Ok(found) = block.scattered.binary_search_by_key(&axis, |(axis, _)| *axis)
+        {
+            return Of::Positions(&block.scattered[found].1);
+        }
+        Of::Segments(segments)
+    }
+
+    /// Appends the distinct keys of an axis to `keys`, in ascending order.
+    pub(super) fn keys(&self, axis: usize, keys: &mut Vec<u64>) {
+        match self.of(axis) {
+            Of::Positions(groups) => keys.extend_from_slice(groups.chunks()),
+            Of::Segments(segments) => {
+                for segment in segments {
+                    if keys.last() != Some(&segment.key) {
+                        keys.push(segment.key);
                     }
                 }
             }
         }
-        Ok(())
     }
 
-    fn push(&mut self, segment: Segment) -> Result<()> {
-        if self.segments.len() == self.segments.capacity() {
-            self.make_room(1)?;
+    /// Whether an axis has no position in any read chunk.
+    pub(crate) fn is_empty(&self, axis: usize) -> bool {
+        matches!(self.of(axis), Of::Segments([]))
+    }
+
+    /// What an axis has of the read chunk with this key; `None` if nothing.
+    pub(crate) fn with_key(&self, axis: usize, key: u64) -> Option<Found<'_>> {
+        match self.of(axis) {
+            Of::Segments(all) => {
+                let from = all.partition_point(|segment| segment.key < key);
+                let len = all[from..].partition_point(|segment| segment.key == key);
+                (len > 0).then(|| Found::Segments(&all[from..from + len]))
+            }
+            Of::Positions(groups) => {
+                groups.chunks().binary_search(&key).ok().map(|at| Found::Positions(groups.rows(at)))
+            }
         }
-        self.segments.push(segment);
-        Ok(())
-    }
-
-    fn make_room(&mut self, more: usize) -> Result<()> {
-        self.segments.try_reserve(more).map_err(|source| {
-            Error::new(ErrorKind::Allocation, "no memory for the plan")
-                .source(source)
-                .remedy("Read fewer or smaller selections at a time.")
-        })
-    }
-
-    /// The segments of an axis.
-    pub(crate) fn of(&self, axis: usize) -> &[Segment] {
-        &self.segments[self.offsets[axis]..self.offsets[axis + 1]]
-    }
-
-    /// The segments of an axis with this key.
-    pub(crate) fn with_key(&self, axis: usize, key: u64) -> &[Segment] {
-        let all = self.of(axis);
-        let from = all.partition_point(|segment| segment.key < key);
-        let len = all[from..].partition_point(|segment| segment.key == key);
-        &all[from..from + len]
     }
 
     /// Whether the segments of an axis of `len` positions hold each exactly once and ascend by key. `seen` is a buffer.
     pub(crate) fn tile(&self, axis: usize, len: usize, seen: &mut Vec<u64>) -> bool {
-        let all = self.of(axis);
+        let all = match self.of(axis) {
+            Of::Segments(all) => all,
+            Of::Positions(groups) => return positions_tile(groups, len, seen),
+        };
         if !all.is_sorted_by_key(|segment| segment.key) {
             return false;
         }
@@ -171,44 +164,131 @@ impl Segments {
             }
             left -= segment.len;
             for position in segment.position..segment.position + segment.len {
-                let (word, bit) = (&mut seen[position / 64], 1 << (position % 64));
-                if *word & bit != 0 {
+                if !mark(seen, position) {
                     return false;
                 }
-                *word |= bit;
             }
         }
         left == 0
     }
 }
 
-/// Sorts the segments of an axis by key, those of one key by position, as they stand. Keys are less than `keys`.
-fn sort(segments: &mut [Segment], keys: u64) -> Result<()> {
-    if segments.is_sorted_by_key(|segment| segment.key) {
-        return Ok(());
+/// Whether positions by key are each of `len` positions exactly once, under keys that ascend.
+fn positions_tile(groups: &Groups, len: usize, seen: &mut Vec<u64>) -> bool {
+    let positions = groups.all_rows();
+    if positions.len() != len || !groups.is_sound() {
+        return false;
     }
-    if segments.len() < 64 || keys > segments.len() as u64 * 4 {
-        segments.sort_by_key(|segment| segment.key);
-        return Ok(());
+    if positions.iter().zip(0..).all(|(&position, at)| position as usize == at) {
+        return true;
     }
-    // Counting is several times faster than comparing.
-    let mut next: Vec<usize> = reserve(keys as usize, "read chunks")?;
-    next.resize(keys as usize, 0);
-    for segment in &*segments {
-        next[segment.key as usize] += 1;
+    seen.clear();
+    seen.resize(len.div_ceil(64), 0);
+    positions.iter().all(|&position| (position as usize) < len && mark(seen, position as usize))
+}
+
+/// Marks a position; `false` if it was marked before.
+fn mark(seen: &mut [u64], position: usize) -> bool {
+    let (word, bit) = (&mut seen[position / 64], 1 << (position % 64));
+    let is_new = *word & bit == 0;
+    *word |= bit;
+    is_new
+}
+
+/// What is cut.
+struct Work<'a> {
+    selections: &'a BoundSelections,
+    rows: &'a Rows,
+    grids: &'a [Grid],
+    threads: Threads,
+    cancel: &'a Cancel,
+}
+
+impl Work<'_> {
+    /// The threads for one axis of points: where it is most of the work, those that have no row of their own.
+    fn threads_for(&self, points: &PointPieces<'_>) -> Threads {
+        if points.coordinates() > self.rows.coordinate_count() / 2 { self.threads } else { Threads::ONE }
     }
-    let mut end = 0;
-    for count in &mut next {
-        end += std::mem::replace(count, end);
+}
+
+impl Block {
+    fn new(work: &Work<'_>, block: Range<usize>) -> Result<Self> {
+        let rows = work.rows;
+        let first = if block.is_empty() { 0 } else { rows.of(block.start).start };
+        let axes = if block.is_empty() { 0 } else { rows.of(block.end - 1).end - first };
+        let mut found = Self { first, offsets: reserve(axes + 1, "axes")?, ..Self::default() };
+        found.offsets.push(0);
+        let mut pulse = work.cancel.pulse();
+        for row in block {
+            pulse.beat()?;
+            let grid = &work.grids[work.selections.shapes().source(row)];
+            let numbers = rows.of(row);
+            let axes = &rows.axes()[numbers.clone()];
+            // A row without elements needs no read chunk, however long its other axes are.
+            let is_empty = axes.iter().any(|axis| axis.len() == 0);
+            for (axis, number) in axes.iter().zip(numbers) {
+                if !is_empty {
+                    let cut = found.cut(work, axis, number, grid, &mut pulse);
+                    cut.map_err(|error| error.at_selection(row))?;
+                }
+                found.offsets.push(found.segments.len());
+            }
+        }
+        Ok(found)
     }
-    let mut unsorted = reserve(segments.len(), "indices")?;
-    unsorted.extend_from_slice(segments);
-    for segment in unsorted {
-        let at = &mut next[segment.key as usize];
-        segments[*at] = segment;
-        *at += 1;
+
+    fn cut(&mut self, work: &Work<'_>, axis: &Axis, number: usize, grid: &Grid, pulse: &mut Pulse<'_>) -> Result<()> {
+        let from = self.segments.len();
+        match *axis {
+            Axis::Steps { axis, range } => {
+                let chunk = grid.chunk_len(axis);
+                let distance = range.step.unsigned_abs();
+                let mut position = 0;
+                while position < range.len as usize {
+                    pulse.beat()?;
+                    let index = (range.start + position as i64 * range.step) as u64;
+                    let number = grid.chunk_of(axis, index);
+                    let inside = index - number * chunk;
+                    let left = if range.step > 0 { chunk - 1 - inside } else { inside };
+                    let len = ((left / distance + 1) as usize).min(range.len as usize - position);
+                    self.push(Segment { key: grid.key_part(axis, number), position, len })?;
+                    position += len;
+                }
+            }
+            Axis::Points { len, .. } => {
+                let points = PointPieces::new(work.rows, axis, grid, work.cancel);
+                if len >= FEW && u32::try_from(len).is_ok() {
+                    let blocks = work.threads_for(&points).cut(len);
+                    if points.runs(&blocks)? > len / POSITIONS_OF_SEGMENT {
+                        self.scattered.push((number, Groups::new(&points, grid.keys(), &blocks)?));
+                        return Ok(());
+                    }
+                }
+                points.for_each_key(0..len, pulse, |key, position| {
+                    match self.segments[from..].last_mut() {
+                        Some(segment) if segment.key == key && points.follows(position) => segment.len += 1,
+                        _ => self.push(Segment { key, position, len: 1 })?,
+                    }
+                    Ok(())
+                })?;
+            }
+        }
+        sort(&mut self.segments[from..], work.cancel)
     }
-    Ok(())
+
+    fn push(&mut self, segment: Segment) -> Result<()> {
+        if self.segments.len() == self.segments.capacity() {
+            self.segments.try_reserve(1).map_err(no_memory)?;
+        }
+        self.segments.push(segment);
+        Ok(())
+    }
+}
+
+impl Keyed for Segment {
+    fn key(self) -> u64 {
+        self.key
+    }
 }
 
 /// The numbers of the bits that are set, in ascending order.
@@ -234,13 +314,20 @@ mod tests {
         Grid::new(shape, &nonzero(chunk), &vec![NonZeroU64::MIN; shape.len()]).unwrap()
     }
 
+    /// Key, position and length of the segments of an axis.
+    fn all(segments: &Segments, axis: usize) -> Vec<(u64, usize, usize)> {
+        let Of::Segments(all) = segments.of(axis) else { panic!("positions") };
+        all.iter().map(|segment| (segment.key, segment.position, segment.len)).collect()
+    }
+
     /// Key, position and length of the segments of the only axis of the only row.
     fn cut(item: impl Into<Item>, len: u64, chunk: u64) -> Vec<(u64, usize, usize)> {
         let bound = Selections::items([[item.into(), Item::NewAxis]]).bind(&[len]).unwrap();
-        let segments = Segments::new(&bound, &[grid(&[len], &[chunk])], &Cancel::default()).unwrap().unwrap();
+        let segments =
+            Segments::new(&bound, &[grid(&[len], &[chunk])], Threads::ONE, &Cancel::default()).unwrap().unwrap();
         let BoundForm::Rows(rows) = bound.form() else { panic!("no rows") };
         assert!(segments.tile(0, rows.axes()[0].len(), &mut vec![]));
-        segments.of(0).iter().map(|segment| (segment.key, segment.position, segment.len)).collect()
+        all(&segments, 0)
     }
 
     fn steps(start: i64, stop: Option<i64>, step: i64) -> Item {
@@ -281,11 +368,12 @@ mod tests {
         let (y, x) = ([0, 0, 0, 1, 2, 2, 0], [0, 1, 2, 2, 3, 4, 3]);
         let selections = Selections::items([[list(&y), list(&x)]]).with_indexing(Indexing::Pointwise);
         let bound = selections.bind(&[3, 6]).unwrap();
-        let segments = Segments::new(&bound, &[grid(&[3, 6], &[2, 3])], &Cancel::default()).unwrap().unwrap();
-        let found: Vec<_> = segments.of(0).iter().map(|segment| (segment.key, segment.position, segment.len)).collect();
+        let segments =
+            Segments::new(&bound, &[grid(&[3, 6], &[2, 3])], Threads::ONE, &Cancel::default()).unwrap().unwrap();
+        let found = all(&segments, 0);
         assert_eq!(found, [(0, 0, 3), (0, 3, 1), (1, 6, 1), (3, 4, 2)]);
-        assert_eq!(segments.with_key(0, 0).len(), 2);
-        assert_eq!((segments.with_key(0, 2).len(), segments.with_key(0, 9).len()), (0, 0));
+        assert!(matches!(segments.with_key(0, 0), Some(Found::Segments([_, _]))));
+        assert_eq!((segments.with_key(0, 2), segments.with_key(0, 9)), (None, None));
         let tiles = |len| segments.tile(0, len, &mut vec![u64::MAX; 3]);
         assert!(tiles(7) && !tiles(6) && !tiles(8));
     }
@@ -297,17 +385,20 @@ mod tests {
         let rows =
             [[whole.clone(), steps(3, Some(3), 2)], [Item::from(Indices::new(vec![0, 1])), steps(5, Some(4), 1)]];
         let bound = Selections::items(rows).bind(&[1 << 50, 10]).unwrap();
-        let segments = Segments::new(&bound, &[grid(&[1 << 50, 10], &[1, 1])], &Cancel::default()).unwrap().unwrap();
-        assert!((0..4).all(|axis| segments.of(axis).is_empty()));
+        let segments =
+            Segments::new(&bound, &[grid(&[1 << 50, 10], &[1, 1])], Threads::ONE, &Cancel::default()).unwrap().unwrap();
+        assert!((0..4).all(|axis| segments.is_empty(axis)));
         let boxes = Selections::items([[whole]]).bind(&[10]).unwrap();
-        assert!(Segments::new(&boxes, &[grid(&[10], &[1])], &Cancel::default()).unwrap().is_none());
+        assert!(Segments::new(&boxes, &[grid(&[10], &[1])], Threads::ONE, &Cancel::default()).unwrap().is_none());
     }
 
     #[test]
     fn segments_with_gaps_or_overlaps_do_not_tile() {
         let segment = |position, len| Segment { key: 7, position, len };
         let tiles = |segments: &[Segment], len: usize| {
-            Segments { offsets: vec![0, segments.len()], segments: segments.to_vec() }.tile(0, len, &mut vec![])
+            let offsets = vec![0, segments.len()];
+            let block = Block { offsets, segments: segments.to_vec(), ..Block::default() };
+            Segments { blocks: vec![block] }.tile(0, len, &mut vec![])
         };
         assert!(tiles(&[], 0) && !tiles(&[], 1));
         assert!(tiles(&[segment(0, 2), segment(2, 3)], 5));
@@ -325,15 +416,44 @@ mod tests {
     }
 
     #[test]
-    fn segments_sort_by_key_and_stay_in_order() {
-        for (len, keys) in [(10, 5), (1000, 7), (1000, 3000), (1000, 1 << 40)] {
-            let scattered = |position: usize| (position as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) % keys;
-            let mut segments: Vec<_> =
-                (0..len).map(|position| Segment { key: scattered(position), position, len: 1 }).collect();
-            sort(&mut segments, keys).unwrap();
-            assert_eq!(segments.len(), len);
-            assert!(segments.is_sorted_by_key(|segment| (segment.key, segment.position)));
-            assert!(segments.iter().all(|segment| segment.key == scattered(segment.position)));
+    fn scattered_points_are_positions_by_key() {
+        let values: Vec<i64> = (0..100).map(|at| at * 37 % 100).collect();
+        let bound = Selections::items([[Item::from(Indices::new(values.clone()))]]).bind(&[100]).unwrap();
+        for threads in [Threads::ONE, Threads::exactly(3), Threads::exactly(7)] {
+            let segments = Segments::new(&bound, &[grid(&[100], &[30])], threads, &Cancel::default()).unwrap().unwrap();
+            let mut keys = vec![];
+            segments.keys(0, &mut keys);
+            assert_eq!(keys, [0, 1, 2, 3]);
+            for key in keys {
+                let Some(Found::Positions(positions)) = segments.with_key(0, key) else { panic!("no positions") };
+                assert!((0..100).filter(|&at| values[at as usize] as u64 / 30 == key).eq(positions.iter().copied()));
+            }
+            assert_eq!((segments.with_key(0, 4), segments.is_empty(0)), (None, false));
+            let tiles = |len| segments.tile(0, len, &mut vec![u64::MAX; 3]);
+            assert!(tiles(100) && !tiles(99) && !tiles(101));
         }
+    }
+
+    #[test]
+    fn positions_with_gaps_or_overlaps_do_not_tile() {
+        let tiles = |chunks: &[u64], offsets: &[usize], positions: &[u32], len: usize| {
+            let groups = Groups::unchecked(chunks.to_vec(), offsets.to_vec(), positions.to_vec());
+            let block = Block { offsets: vec![0, 0], scattered: vec![(0, groups)], ..Block::default() };
+            Segments { blocks: vec![block] }.tile(0, len, &mut vec![u64::MAX])
+        };
+        assert!(tiles(&[1, 2], &[0, 2, 3], &[0, 1, 2], 3));
+        assert!(tiles(&[1, 2], &[0, 2, 3], &[0, 2, 1], 3));
+        assert!(!tiles(&[1, 2], &[0, 2, 3], &[0, 2, 1], 4));
+        assert!(!tiles(&[1, 2], &[0, 2, 3], &[0, 2, 1], 2));
+        assert!(!tiles(&[1, 2], &[0, 2, 3], &[0, 2, 2], 3));
+        assert!(!tiles(&[1, 2], &[0, 2, 3], &[0, 2, 3], 3));
+        assert!(!tiles(&[1, 2], &[0, 2, 3], &[1, 2, u32::MAX], 3));
+        // Keys that do not ascend cannot be found, and offsets are to reach all positions.
+        assert!(!tiles(&[2, 1], &[0, 2, 3], &[0, 2, 1], 3));
+        assert!(!tiles(&[1, 1], &[0, 2, 3], &[0, 2, 1], 3));
+        assert!(!tiles(&[1, 2], &[0, 2, 2], &[0, 2, 1], 3));
+        assert!(!tiles(&[1, 2], &[1, 2, 3], &[0, 2, 1], 3));
+        assert!(!tiles(&[1, 2], &[0, 4, 3], &[0, 2, 1], 3));
+        assert!(!tiles(&[1, 2], &[0, 3], &[0, 2, 1], 3));
     }
 }

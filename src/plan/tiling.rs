@@ -1,11 +1,14 @@
 //! The proof that the pieces of a plan tile its output.
 
-use super::segments::{Segment, ones};
+use std::ops::Range;
+
+use super::blocks::{Threads, each};
+use super::segments::{Found, Segment, ones};
 use super::{Part, Plan};
 use crate::error::{Error, ErrorKind, Result};
-use crate::selection::BoundForm;
 use crate::selection::boxes::Boxes;
 use crate::selection::rows::{Axis, Rows};
+use crate::selection::{BoundForm, MAX_AXES};
 
 /// A plan whose pieces were checked to write no output element twice.
 ///
@@ -31,59 +34,24 @@ pub(crate) struct Tiling<'a> {
 }
 
 impl<'a> Tiling<'a> {
-    /// Checks `plan`, in time linear in its pieces and rows.
-    pub(crate) fn check(plan: &'a Plan) -> Result<Self> {
-        let broken = |what: &str| Error::new(ErrorKind::Internal, format!("broken plan: {what}"));
-        let selections = plan.selections();
-        let rows = selections.len();
-        for (number, part) in plan.parts().iter().enumerate() {
-            let groups = part.groups();
-            if !groups.chunks().windows(2).all(|pair| pair[0] < pair[1]) {
-                return Err(broken("a read chunk occurs twice"));
-            }
-            for chunk in 0..groups.chunks().len() {
-                let served = groups.rows(chunk);
-                if !served.windows(2).all(|pair| pair[0] < pair[1])
-                    || served.last().is_some_and(|&row| row as usize >= rows)
-                {
-                    return Err(broken("a read chunk serves a row twice"));
-                }
-                if selections.nulls().is_some() && served.iter().any(|&row| selections.is_null(row as usize)) {
-                    return Err(broken("a read chunk serves a null row"));
-                }
-                if plan.parts().len() > 1
-                    && served.iter().any(|&row| selections.shapes().source(row as usize) != number)
-                {
-                    return Err(broken("a read chunk serves a row of another array"));
-                }
-            }
+    /// Checks `plan`, in time linear in its pieces and rows, which `threads` share.
+    pub(crate) fn check(plan: &'a Plan, threads: Threads) -> Result<Self> {
+        for (source, part) in plan.parts().iter().enumerate() {
+            let offsets = part.groups().offsets();
+            let blocks = threads.cut_by(part.groups().chunks().len(), part.groups().pieces(), |chunk| offsets[chunk]);
+            each(blocks, |chunks| check_chunks(plan, source, chunks))?;
         }
+        let rows = plan.selections().len();
         let starts = plan.layout().row_starts();
         if starts.len() != rows + 1 || starts[0] < 0 {
             return Err(broken("not one span for each row"));
         }
-        if let Some(elements) = lines_fit(plan) {
-            return Ok(Self { plan, elements });
-        }
-        let mut elements = 0;
-        let mut seen = Vec::new();
-        let mut padded = selections.padded().iter().peekable();
-        for row in 0..rows {
-            let Some(span) = (starts[row + 1] as usize).checked_sub(starts[row] as usize) else {
-                return Err(broken("rows overlap"));
-            };
-            let is_null = selections.is_null(row);
-            let is_padded = padded.next_if(|&&padded| padded as usize == row).is_some() || is_null;
-            let inside = match selections.form() {
-                _ if is_null => Some(0),
-                BoundForm::Boxes(boxes) => box_elements(boxes, row, plan.ndim(), span),
-                BoundForm::Rows(of) => row_elements(plan, of, row, span, &mut seen),
-            };
-            match inside {
-                Some(inside) if inside == span || is_padded => elements += inside,
-                _ => return Err(broken("a row's span does not fit its axes")),
-            }
-        }
+        let lines = each(threads.cut(rows), |rows| Ok(lines_fit(plan, rows)))?;
+        let elements = match sum(lines) {
+            Some(elements) => elements,
+            None => sum(each(threads.cut_rows(plan.selections()), |rows| check_rows(plan, rows).map(Some))?)
+                .ok_or_else(|| broken("more elements than can be counted"))?,
+        };
         Ok(Self { plan, elements })
     }
 
@@ -155,6 +123,32 @@ impl<'a> Tiling<'a> {
         }
     }
 
+    /// What `row` selects of a read chunk, where that is single places along its only axis; `None` elsewhere.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Internal`] where row and chunk do not meet, which a plan never asks.
+    pub(crate) fn picks(self, row: u32, chunk: &ChunkAt, strides: &[usize]) -> Result<Option<Picks<'a>>> {
+        let row = row as usize;
+        let (BoundForm::Rows(rows), Some(segments)) = (self.plan.selections().form(), self.plan.segments()) else {
+            return Ok(None);
+        };
+        let number = rows.of(row).start;
+        let [axis @ Axis::Points { axes, .. }] = &rows.axes()[rows.of(row)] else { return Ok(None) };
+        let key = ones(*axes).map(|axis| chunk.keys[axis]).sum();
+        let Found::Positions(positions) = segments.with_key(number, key).ok_or_else(apart)? else { return Ok(None) };
+        let coordinate = |(of, indices): (usize, &'a [i64])| {
+            let (start, len) = chunk.axes[of];
+            let stride = strides[of];
+            // Nothing below overflows.
+            let reach = (len as usize).checked_mul(stride);
+            reach.filter(|&reach| reach <= isize::MAX as usize / MAX_AXES).ok_or_else(apart)?;
+            Ok(Coordinate { indices, start, len, stride })
+        };
+        let coordinates = rows.coordinates(axis).map(coordinate).collect::<Result<_>>()?;
+        let row_start = self.plan.layout().row_starts()[row] as usize;
+        Ok(Some(Picks { row_start, positions, coordinates }))
+    }
+
     /// Computes what `row` selects of a read chunk, where rows are no boxes.
     ///
     /// # Errors
@@ -177,12 +171,15 @@ impl<'a> Tiling<'a> {
                 Axis::Steps { axis, .. } => chunk.keys[axis],
                 Axis::Points { axes, .. } => ones(axes).map(|axis| chunk.keys[axis]).sum(),
             };
-            let found = segments.with_key(number, key);
-            if found.is_empty() {
-                return Err(apart());
-            }
-            for segment in found {
-                product.spans.push(span(rows, axis, segment, chunk, strides).ok_or_else(apart)?);
+            match segments.with_key(number, key).ok_or_else(apart)? {
+                Found::Segments(found) => {
+                    for segment in found {
+                        product.spans.push(span(rows, axis, segment, chunk, strides).ok_or_else(apart)?);
+                    }
+                }
+                Found::Positions(found) => {
+                    push_spans(rows, axis, found, chunk, strides, &mut product.spans).ok_or_else(apart)?;
+                }
             }
             product.ends.push(product.spans.len());
         }
@@ -190,25 +187,135 @@ impl<'a> Tiling<'a> {
     }
 }
 
+/// Single places of a read chunk that a row goes through along its only axis.
+#[derive(Debug)]
+pub(crate) struct Picks<'a> {
+    row_start: usize,
+    /// In ascending order.
+    positions: &'a [u32],
+    coordinates: Vec<Coordinate<'a>>,
+}
+
+/// The indices of points along one axis of the array, and the read chunk there.
+#[derive(Debug, Clone, Copy)]
+struct Coordinate<'a> {
+    indices: &'a [i64],
+    start: u64,
+    len: u64,
+    stride: usize,
+}
+
+impl Coordinate<'_> {
+    /// What the point at `position` adds to its place in the read chunk; `None` if it lies in another.
+    #[inline]
+    fn place(&self, position: u32) -> Option<usize> {
+        let index = *self.indices.get(position as usize)? as u64;
+        let inside = index.wrapping_sub(self.start);
+        (inside < self.len).then(|| inside as usize * self.stride)
+    }
+}
+
+impl Picks<'_> {
+    /// Calls `visit(place, element)` with each place in the read chunk and its element of the output, until it gives
+    /// `false`. Gives `false` then, or if a place lies in another read chunk, which a plan never asks.
+    #[inline]
+    pub(crate) fn for_each(&self, mut visit: impl FnMut(usize, usize) -> bool) -> bool {
+        let row_start = self.row_start;
+        match &self.coordinates[..] {
+            [x] => {
+                self.positions.iter().all(|&at| x.place(at).is_some_and(|place| visit(place, row_start + at as usize)))
+            }
+            [y, x] => self.positions.iter().all(|&at| {
+                let place = y.place(at).zip(x.place(at));
+                place.is_some_and(|(y, x)| visit(y + x, row_start + at as usize))
+            }),
+            all => self.positions.iter().all(|&at| {
+                let place = all.iter().try_fold(0, |sum, axis| Some(sum + axis.place(at)?));
+                place.is_some_and(|place| visit(place, row_start + at as usize))
+            }),
+        }
+    }
+}
+
 fn apart() -> Error {
     Error::new(ErrorKind::Internal, "a row does not meet its read chunk")
 }
 
-/// The elements of all rows, where they are ranges of one axis in bounds and their spans fit; `None` elsewhere, which says
-/// nothing against the plan.
-fn lines_fit(plan: &Plan) -> Option<usize> {
+fn broken(what: &str) -> Error {
+    Error::new(ErrorKind::Internal, format!("broken plan: {what}"))
+}
+
+fn sum(parts: Vec<Option<usize>>) -> Option<usize> {
+    parts.into_iter().try_fold(0, |sum: usize, part| sum.checked_add(part?))
+}
+
+/// Checks some of the read chunks of the array `source`: that keys ascend up to the first of the chunks that follow, and
+/// which rows each serves.
+fn check_chunks(plan: &Plan, source: usize, chunks: Range<usize>) -> Result<()> {
+    let groups = plan.parts()[source].groups();
+    let selections = plan.selections();
+    let up_to_next = chunks.start..groups.chunks().len().min(chunks.end + 1);
+    if !groups.chunks()[up_to_next].windows(2).all(|pair| pair[0] < pair[1]) {
+        return Err(broken("a read chunk occurs twice"));
+    }
+    for chunk in chunks {
+        let served = groups.rows(chunk);
+        if !served.windows(2).all(|pair| pair[0] < pair[1])
+            || served.last().is_some_and(|&row| row as usize >= selections.len())
+        {
+            return Err(broken("a read chunk serves a row twice"));
+        }
+        if selections.nulls().is_some() && served.iter().any(|&row| selections.is_null(row as usize)) {
+            return Err(broken("a read chunk serves a null row"));
+        }
+        if plan.parts().len() > 1 && served.iter().any(|&row| selections.shapes().source(row as usize) != source) {
+            return Err(broken("a read chunk serves a row of another array"));
+        }
+    }
+    Ok(())
+}
+
+/// Checks the spans of some rows, and gives how many of their elements lie in an array.
+fn check_rows(plan: &Plan, rows: Range<usize>) -> Result<usize> {
+    let selections = plan.selections();
+    let starts = plan.layout().row_starts();
+    let mut elements = 0_usize;
+    let mut seen = Vec::new();
+    let padded = selections.padded();
+    let mut padded = padded[padded.partition_point(|&row| (row as usize) < rows.start)..].iter().peekable();
+    for row in rows {
+        let Some(span) = (starts[row + 1] as usize).checked_sub(starts[row] as usize) else {
+            return Err(broken("rows overlap"));
+        };
+        let is_null = selections.is_null(row);
+        let is_padded = padded.next_if(|&&padded| padded as usize == row).is_some() || is_null;
+        let inside = match selections.form() {
+            _ if is_null => Some(0),
+            BoundForm::Boxes(boxes) => box_elements(boxes, row, plan.ndim(), span),
+            BoundForm::Rows(of) => row_elements(plan, of, row, span, &mut seen),
+        };
+        let inside = inside.filter(|&inside| inside == span || is_padded);
+        let sum = inside.and_then(|inside| elements.checked_add(inside));
+        elements = sum.ok_or_else(|| broken("a row's span does not fit its axes"))?;
+    }
+    Ok(elements)
+}
+
+/// The elements of some rows, where they are ranges of one axis in bounds and their spans fit; `None` elsewhere, which
+/// says nothing against the plan.
+fn lines_fit(plan: &Plan, rows: Range<usize>) -> Option<usize> {
     let BoundForm::Boxes(boxes) = plan.selections().form() else { return None };
     let (starts, stops) = boxes.first_axis()?;
     let unit = (1..plan.ndim()).try_fold(1_i64, |unit, axis| {
         unit.checked_mul(i64::try_from(plan.selections().shapes().common(axis)?).ok()?)
     })?;
-    let rows = plan.layout().row_starts();
+    let spans = &plan.layout().row_starts()[rows.start..=rows.end];
     let mut fit = plan.selections().nulls().is_none() && plan.selections().padded().is_empty();
-    for ((start, stop), row) in starts.iter().zip(stops).zip(rows.windows(2)) {
+    for ((start, stop), row) in starts[rows.clone()].iter().zip(&stops[rows]).zip(spans.windows(2)) {
         let (len, over) = (stop - start).overflowing_mul(unit);
         fit &= !over && len >= 0 && row[1].wrapping_sub(row[0]) == len && row[0] <= row[1];
     }
-    fit.then_some((rows[rows.len() - 1] - rows[0]) as usize)
+    fit.then_some((spans[spans.len() - 1] - spans[0]) as usize)
 }
 
 /// Elements of a row's box in its array; `None` if the row's span is not as long as its axes say.
@@ -237,7 +344,7 @@ fn row_elements(plan: &Plan, rows: &Rows, row: usize, span: usize, seen: &mut Ve
     if axes.iter().any(|axis| axis.len() == 0) {
         // Without segments, no read chunk has a piece of it.
         let segments = plan.segments()?;
-        return numbers.into_iter().all(|number| segments.of(number).is_empty()).then_some(0);
+        return numbers.into_iter().all(|number| segments.is_empty(number)).then_some(0);
     }
     let mut covered = 0_u64;
     for (axis, number) in axes.iter().zip(numbers) {
@@ -278,6 +385,37 @@ fn span(rows: &Rows, axis: &Axis, segment: &Segment, chunk: &ChunkAt, strides: &
         }
     };
     Some(Span { source, stride, target: segment.position, len: segment.len, row_len: axis.len() })
+}
+
+/// Appends the spans of single positions of an axis of points in a read chunk, neighbours as one.
+fn push_spans(
+    rows: &Rows,
+    axis: &Axis,
+    positions: &[u32],
+    chunk: &ChunkAt,
+    strides: &[usize],
+    spans: &mut Vec<Span>,
+) -> Option<()> {
+    let Axis::Points { axes, .. } = *axis else { return None };
+    let stride = strides[63 - axes.leading_zeros() as usize];
+    let row_len = axis.len();
+    let from = spans.len();
+    for &position in positions {
+        let position = position as usize;
+        let mut source = 0;
+        for (of, indices) in rows.coordinates(axis) {
+            let (start, len) = chunk.axes[of];
+            let inside = (*indices.get(position)? as u64).checked_sub(start).filter(|&inside| inside < len)?;
+            source = usize::checked_add(source, (inside as usize).checked_mul(strides[of])?)?;
+        }
+        match spans[from..].last_mut() {
+            Some(last) if last.target + last.len == position && last.source + last.len * stride == source => {
+                last.len += 1;
+            }
+            _ => spans.push(Span { source, stride: stride as isize, target: position, len: 1, row_len }),
+        }
+    }
+    Some(())
 }
 
 /// Where a read chunk lies in its array.

@@ -8,6 +8,7 @@ use arrow_buffer::{BooleanBuffer, NullBuffer};
 use super::*;
 use crate::cancel::Cancel;
 use crate::error::ErrorKind;
+use crate::plan::blocks::Threads;
 use crate::plan::grid::Grid;
 use crate::plan::group::Groups;
 use crate::random::Bits;
@@ -25,6 +26,11 @@ fn indices(bits: &mut Bits, len: u64, count: u64) -> Vec<i64> {
         at
     };
     (0..count).map(next).collect()
+}
+
+/// Most lists are short; long ones are kept in another way.
+fn list_len(bits: &mut Bits) -> u64 {
+    if bits.below(20) == 0 { 60 + bits.below(40) } else { bits.below(8) }
 }
 
 fn nonzero(lengths: &[u64]) -> Vec<NonZeroU64> {
@@ -86,7 +92,7 @@ fn random_selections(bits: &mut Bits, shapes: &Shapes, rows: usize) -> Selection
             let axis = bits.below(rank as u64) as usize;
             let (mut offsets, mut values) = (vec![0], vec![]);
             for row in 0..rows {
-                let count = bits.below(8);
+                let count = list_len(bits);
                 values.extend(indices(bits, shapes.of(row)[axis], count));
                 offsets.push(values.len() as i64);
             }
@@ -100,7 +106,7 @@ fn random_selections(bits: &mut Bits, shapes: &Shapes, rows: usize) -> Selection
             for row in 0..rows {
                 let shape = shapes.of(row);
                 let lists = || (0..rank).filter(|axis| listed >> axis & 1 == 1);
-                let count = if lists().any(|axis| shape[axis] == 0) { 0 } else { bits.below(7) };
+                let count = if lists().any(|axis| shape[axis] == 0) { 0 } else { list_len(bits) };
                 let mut items = vec![];
                 for (axis, &len) in shape.iter().enumerate() {
                     items.push(if listed >> axis & 1 == 0 {
@@ -173,7 +179,7 @@ fn cells(bound: &BoundSelections) -> Vec<Option<Vec<u64>>> {
 
 /// Walks through every piece, and marks what it writes.
 fn check(plan: &Plan, arrays: &Arrays) {
-    let tiling = Tiling::check(plan).unwrap();
+    let tiling = Tiling::check(plan, Threads::ONE).unwrap();
     let cells = cells(plan.selections());
     assert_eq!(cells.len(), plan.layout().elements());
     let mut written = vec![0; cells.len()];
@@ -226,10 +232,27 @@ fn check(plan: &Plan, arrays: &Arrays) {
     assert_eq!(tiling.elements(), written.len() - cells.iter().filter(|cell| cell.is_none()).count());
 }
 
+/// Checks that two plans are the same.
+fn assert_same(one: &Plan, other: &Plan) {
+    assert_eq!(one.layout(), other.layout());
+    assert!(one.parts().iter().map(Part::groups).eq(other.parts().iter().map(Part::groups)));
+    let (Some(segments), Some(others)) = (one.segments(), other.segments()) else {
+        return assert!(one.segments().is_none() && other.segments().is_none());
+    };
+    let BoundForm::Rows(rows) = one.selections().form() else { panic!("no rows") };
+    for axis in 0..rows.axes().len() {
+        let (mut keys, mut other_keys) = (vec![], vec![]);
+        segments.keys(axis, &mut keys);
+        others.keys(axis, &mut other_keys);
+        assert_eq!(keys, other_keys);
+        assert!(keys.iter().all(|&key| segments.with_key(axis, key) == others.with_key(axis, key)));
+    }
+}
+
 #[test]
 fn pieces_tile_the_output_exactly_once() {
     let mut bits = Bits(3);
-    for _ in 0..if cfg!(miri) { 25 } else { 10_000 } {
+    for number in 0..if cfg!(miri) { 25 } else { 10_000 } {
         let arrays = random_arrays(&mut bits);
         let rows = bits.below(7) as usize;
         let count = arrays.shapes.len() as u64;
@@ -239,8 +262,16 @@ fn pieces_tile_the_output_exactly_once() {
         let nulls = (bits.below(3) == 0).then(|| (0..rows).map(|_| bits.below(4) > 0).collect::<Vec<bool>>());
         let selections = selections.with_nulls(nulls.map(NullBuffer::from)).unwrap();
         let bound = selections.bind_to(&shapes).unwrap_or_else(|error| panic!("{error}\n{selections:?}"));
-        let plan = Plan::new(bound, arrays.grids.clone(), Some(1), &Cancel::default()).unwrap();
+        let plan = Plan::new(bound.clone(), arrays.grids.clone(), Some(1), Threads::ONE, &Cancel::default()).unwrap();
         check(&plan, &arrays);
+        if number % 5 != 0 {
+            continue;
+        }
+        let threads = Threads::exactly(2 + bits.below(6) as usize);
+        let shared = Plan::new(bound, arrays.grids.clone(), Some(1), threads, &Cancel::default()).unwrap();
+        assert_same(&plan, &shared);
+        let elements = Tiling::check(&plan, Threads::ONE).unwrap().elements();
+        assert_eq!(Tiling::check(&shared, threads).unwrap().elements(), elements);
     }
 }
 
@@ -249,7 +280,7 @@ fn plan_of(selections: Selections) -> Plan {
     let grid = Grid::new(&[10], &nonzero(&[2]), &nonzero(&[1])).unwrap();
     let nulls = NullBuffer::from(vec![true, false, true, true]);
     let bound = selections.with_nulls(Some(nulls)).unwrap().bind(&[10]).unwrap();
-    Plan::new(bound, vec![grid], Some(1), &Cancel::default()).unwrap()
+    Plan::new(bound, vec![grid], Some(1), Threads::ONE, &Cancel::default()).unwrap()
 }
 
 fn plans() -> [Plan; 2] {
@@ -260,16 +291,18 @@ fn plans() -> [Plan; 2] {
 
 #[track_caller]
 fn assert_broken(plan: &Plan, why: &str) {
-    let error = Tiling::check(plan).err().unwrap_or_else(|| panic!("'{why}' was not seen"));
-    assert_eq!(error.kind(), ErrorKind::Internal);
-    assert!(error.to_string().contains(why), "{error}");
+    for threads in [Threads::ONE, Threads::exactly(2), Threads::exactly(5)] {
+        let error = Tiling::check(plan, threads).err().unwrap_or_else(|| panic!("'{why}' was not seen"));
+        assert_eq!(error.kind(), ErrorKind::Internal);
+        assert!(error.to_string().contains(why), "{error}");
+    }
 }
 
 #[test]
 fn plans_that_do_not_tile_are_refused() {
     for plan in plans() {
         assert_eq!(plan.parts()[0].groups().chunks(), [0, 1, 2, 4]);
-        Tiling::check(&plan).unwrap();
+        Tiling::check(&plan, Threads::ONE).unwrap();
         let with = |chunks: &[u64], offsets: &[usize], rows: &[u32]| {
             let mut plan = plan.clone();
             plan.parts[0].groups = Groups::unchecked(chunks.to_vec(), offsets.to_vec(), rows.to_vec());
@@ -306,8 +339,8 @@ fn rows_of_another_array_are_refused() {
     let shapes = Shapes::new(vec![vec![10], vec![10]], Some(vec![0, 1].into())).unwrap();
     let grid = || Grid::new(&[10], &nonzero(&[2]), &nonzero(&[1])).unwrap();
     let bound = Selections::ranges(vec![0, 0], vec![4, 4]).unwrap().bind_to(&shapes).unwrap();
-    let mut plan = Plan::new(bound, vec![grid(), grid()], Some(1), &Cancel::default()).unwrap();
-    Tiling::check(&plan).unwrap();
+    let mut plan = Plan::new(bound, vec![grid(), grid()], Some(1), Threads::ONE, &Cancel::default()).unwrap();
+    Tiling::check(&plan, Threads::ONE).unwrap();
     plan.parts.swap(0, 1);
     assert_broken(&plan, "a row of another array");
 }
@@ -315,7 +348,7 @@ fn rows_of_another_array_are_refused() {
 #[test]
 fn rows_and_chunks_that_do_not_meet_have_no_piece() {
     for plan in plans() {
-        let tiling = Tiling::check(&plan).unwrap();
+        let tiling = Tiling::check(&plan, Threads::ONE).unwrap();
         let (mut at, mut piece) = (ChunkAt::default(), PieceBuffers::default());
         for (key, row, meets) in
             [(0, 0, true), (2, 0, false), (4, 0, false), (0, 2, false), (4, 3, true), (3, 3, false)]

@@ -90,7 +90,7 @@ pub struct ReadOptions {
 }
 
 impl ReadOptions {
-    /// The number of threads that fetch, decode and copy. `None`, the default, takes as many as this process may
+    /// The number of threads that plan, fetch, decode and copy. `None`, the default, takes as many as this process may
     /// use, by its CPU affinity and quota.
     #[must_use]
     pub fn with_threads(mut self, threads: Option<usize>) -> Self {

@@ -7,6 +7,7 @@ use arrow_buffer::NullBuffer;
 
 use super::*;
 use crate::cancel::Cancel;
+use crate::plan::blocks::Threads;
 use crate::plan::grid::Grid;
 use crate::selection::{Item, Selections, Shapes};
 
@@ -20,7 +21,7 @@ fn plan(shapes: &[&[u64]], sources: Option<&[u32]>, selections: &Selections) -> 
     };
     let all = shapes.iter().map(|shape| shape.to_vec()).collect();
     let bound = selections.bind_to(&Shapes::new(all, sources.map(Arc::from)).unwrap()).unwrap();
-    Plan::new(bound, shapes.iter().map(grid).collect(), Some(2), &Cancel::default()).unwrap()
+    Plan::new(bound, shapes.iter().map(grid).collect(), Some(2), Threads::ONE, &Cancel::default()).unwrap()
 }
 
 /// The output after padding, an entry of two bytes for each element, and which elements are null.

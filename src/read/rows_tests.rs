@@ -14,6 +14,7 @@ use super::validity::Validity;
 use crate::cancel::Cancel;
 use crate::chunk::Extent;
 use crate::plan::Plan;
+use crate::plan::blocks::Threads;
 use crate::plan::grid::Grid;
 use crate::plan::tiling::Tiling;
 use crate::selection::{Indexing, Indices, Item, OutOfBounds, Selections, Shapes};
@@ -46,7 +47,8 @@ fn plan(selections: &Selections) -> Plan {
     let grid = |source: usize| Grid::new(&SHAPES[source], &nonzero(CHUNKS[source]), &[NonZeroU64::MIN; 2]).unwrap();
     let shapes = SHAPES.iter().map(|shape| shape.to_vec()).collect();
     let shapes = Shapes::new(shapes, Some(Arc::from(SOURCES))).unwrap();
-    Plan::new(selections.bind_to(&shapes).unwrap(), vec![grid(0), grid(1)], Some(2), &Cancel::default()).unwrap()
+    Plan::new(selections.bind_to(&shapes).unwrap(), vec![grid(0), grid(1)], Some(2), Threads::ONE, &Cancel::default())
+        .unwrap()
 }
 
 /// Does what a worker does with all read chunks of one array that it gets.
@@ -76,7 +78,7 @@ fn check(selections: &Selections, cells: &[Vec<Cell>]) {
     let mut output = vec![0xee; elements * 2];
     let validity = Validity::new(elements);
     pad(&plan, &mut output, 2, &validity, &Cancel::default(), |_| Cow::Borrowed(&BEYOND)).unwrap();
-    let scatters = scatters(Tiling::check(&plan).unwrap(), &mut output, false, 2, &strides).unwrap();
+    let scatters = scatters(Tiling::check(&plan, Threads::ONE).unwrap(), &mut output, false, 2, &strides).unwrap();
     let all = || scatters.iter().enumerate().for_each(|(source, scatter)| work(source, scatter, &validity));
     std::thread::scope(|scope| {
         let others = [scope.spawn(all), scope.spawn(all)];

@@ -16,7 +16,7 @@ use crate::chunk::Extent;
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::reserve;
 use crate::plan::Part;
-use crate::plan::tiling::{ChunkAt, Piece, PieceBuffers, Tiling};
+use crate::plan::tiling::{ChunkAt, Picks, Piece, PieceBuffers, Tiling};
 
 /// So many pieces are computed before the first of them is copied.
 const BATCH: usize = 16;
@@ -239,6 +239,10 @@ impl<'a> Scatter<'a> {
         let source = decoded.get(extent.at..extent.at + extent.source.len()).ok_or_else(beyond)?;
         let mut copied = 0;
         for &row in rows {
+            if let Some(picks) = self.tiling.picks(row, at, self.strides)? {
+                copied += self.copy_picks(&picks, source, extent.source.start)?;
+                continue;
+            }
             self.tiling.product(row, at, self.strides, &mut pieces.product)?;
             let touched = Touched::of(&pieces.product, self.item)?;
             if touched.source.start < extent.source.start
@@ -268,6 +272,49 @@ impl<'a> Scatter<'a> {
         }
         self.copied.fetch_add(copied, Ordering::Relaxed);
         Ok(())
+    }
+
+    /// Copies single elements from `source`, the bytes of the read chunk from `start` on. Gives how many bytes.
+    fn copy_picks(&self, picks: &Picks<'_>, source: &[u8], start: usize) -> Result<usize> {
+        let copied = match self.item {
+            1 => self.copy_elements(picks, source, start, <[u8]>::first_chunk::<1>),
+            2 => self.copy_elements(picks, source, start, <[u8]>::first_chunk::<2>),
+            4 => self.copy_elements(picks, source, start, <[u8]>::first_chunk::<4>),
+            8 => self.copy_elements(picks, source, start, <[u8]>::first_chunk::<8>),
+            16 => self.copy_elements(picks, source, start, <[u8]>::first_chunk::<16>),
+            item => self.copy_elements(picks, source, start, |bytes| bytes.get(..item)),
+        };
+        copied.ok_or_else(|| Error::new(ErrorKind::Internal, "a piece reaches beyond its buffer"))
+    }
+
+    /// [`copy_picks`](Self::copy_picks) of elements that `element` takes off the front of bytes; `None` if one lies
+    /// beyond its buffer.
+    #[inline]
+    fn copy_elements<E: AsRef<[u8]> + ?Sized>(
+        &self,
+        picks: &Picks<'_>,
+        source: &[u8],
+        start: usize,
+        element: impl Fn(&[u8]) -> Option<&E>,
+    ) -> Option<usize> {
+        let mut copied = 0;
+        let all = picks.for_each(|place, target| {
+            let from = place.checked_mul(self.item).and_then(|at| at.checked_sub(start));
+            let Some(bytes) = from.and_then(|from| element(source.get(from..)?)) else { return false };
+            let bytes = bytes.as_ref();
+            let to = target.checked_mul(self.item);
+            let Some(to) = to.filter(|to| to.checked_add(bytes.len()).is_some_and(|end| end <= self.target_len)) else {
+                return false;
+            };
+            // SAFETY: `bytes` is a slice, and as many bytes of the target from `to` on were checked just above to be
+            // there. The source is a shared borrow and the target the exclusive borrow that `scatters` was given, so they
+            // do not overlap; no other thread writes these target bytes, because claims are unique and `Tiling` proves
+            // pieces of different claims disjoint.
+            unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), self.target.add(to), bytes.len()) };
+            copied += bytes.len();
+            true
+        });
+        all.then_some(copied)
     }
 
     /// Copies one run at each step of `walk`; all of its source must lie in one extent.
@@ -357,6 +404,13 @@ impl<'a> Scatter<'a> {
                 let run = Run::of(&pieces.piece, self.item, walk)?;
                 let span = run.source_span(walk);
                 span.ok_or_else(|| Error::new(ErrorKind::Internal, "a piece overflows"))?.end
+            } else if let Some(picks) = self.tiling.picks(row, at, self.strides)? {
+                let mut last = 0;
+                picks.for_each(|place, _| {
+                    last = last.max(place);
+                    (last + 1).saturating_mul(self.item) <= limit
+                });
+                (last + 1).saturating_mul(self.item)
             } else {
                 self.tiling.product(row, at, self.strides, &mut pieces.product)?;
                 Touched::of(&pieces.product, self.item)?.source.end

@@ -16,6 +16,7 @@ use super::variable::{Held, VariableRead};
 use crate::arrow::{Rows, build, room};
 use crate::error::Result;
 use crate::memory::Output;
+use crate::plan::blocks::Threads;
 use crate::plan::tiling::Tiling;
 
 /// The output of one column: elements, or cells, where these are of variable length.
@@ -66,7 +67,7 @@ impl<'a> Target<'a> {
         let strides: Vec<_> = column.arrays.iter().map(|array| array.decoder().strides()).collect();
         // Rows that were padded hold more than zeros by now.
         let zeroed = output.is_zeroed() && column.plan.selections().padded().is_empty();
-        let tiling = Tiling::check(column.plan)?;
+        let tiling = Tiling::check(column.plan, Threads::available(options.threads()))?;
         let target = &mut output.as_mut_slice()[*start..];
         let scatters = scatters(tiling, target, zeroed, column.element.size(), &strides)?;
         let (missing_chunks, cache) = (options.missing_chunks, options.cache.as_ref());

@@ -10,7 +10,7 @@ use super::rows::Rows;
 use crate::error::{Error, ErrorKind, Result};
 
 /// Of an array, whose axes that a row keeps are bits of a `u64`; and of a row, as in `NumPy`.
-pub(super) const MAX_AXES: usize = 64;
+pub(crate) const MAX_AXES: usize = 64;
 
 /// The shapes that selections are bound to.
 #[derive(Debug, Clone)]

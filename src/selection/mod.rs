@@ -14,7 +14,7 @@ pub(crate) mod rows;
 use arrow_buffer::{NullBuffer, ScalarBuffer};
 
 pub use self::bind::BoundSelections;
-pub(crate) use self::bind::{Form as BoundForm, Shapes};
+pub(crate) use self::bind::{Form as BoundForm, MAX_AXES, Shapes};
 pub(crate) use self::item::Progression;
 pub use self::item::{Indices, Item, Mask, Points};
 use crate::error::{Error, ErrorKind, Result};

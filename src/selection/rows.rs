@@ -267,6 +267,11 @@ impl Rows {
         ones(axes).enumerate().map(move |(before, axis)| (axis, &self.points[at + before * len..][..len]))
     }
 
+    /// Number of coordinates of the points of all axes of all rows.
+    pub(crate) fn coordinate_count(&self) -> usize {
+        self.points.len()
+    }
+
     /// Index of the array's `axis` at a position of an axis of a row.
     pub(crate) fn index(&self, of: &Axis, axis: usize, position: usize) -> u64 {
         match *of {

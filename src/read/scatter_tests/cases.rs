@@ -7,6 +7,7 @@ use super::super::*;
 use super::{BEYOND, JUNK};
 use crate::cancel::Cancel;
 use crate::plan::Plan;
+use crate::plan::blocks::Threads;
 use crate::plan::grid::Grid;
 use crate::random::Bits;
 use crate::selection::{Selections, Shapes};
@@ -171,7 +172,8 @@ impl Case {
         let shapes = self.sources.iter().map(|source| source.shape.clone()).collect();
         let shapes = Shapes::new(shapes, self.of_row.as_deref().map(Arc::from)).unwrap();
         let grids = self.sources.iter().map(Source::grid).collect();
-        Plan::new(self.selections.bind_to(&shapes).unwrap(), grids, Some(self.item), &Cancel::default()).unwrap()
+        Plan::new(self.selections.bind_to(&shapes).unwrap(), grids, Some(self.item), Threads::ONE, &Cancel::default())
+            .unwrap()
     }
 
     pub(super) fn strides(&self) -> Vec<Vec<usize>> {
@@ -190,7 +192,7 @@ impl Case {
         strides: &'a [Vec<usize>],
     ) -> Result<Vec<Scatter<'a>>> {
         let strides: Vec<&[usize]> = strides.iter().map(Vec::as_slice).collect();
-        scatters(Tiling::check(plan)?, output, !self.stale, self.item, &strides)
+        scatters(Tiling::check(plan, Threads::ONE)?, output, !self.stale, self.item, &strides)
     }
 
     /// Writes the element of an array at `at` to `to`; never all zero, nor junk.

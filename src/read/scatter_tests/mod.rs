@@ -103,7 +103,8 @@ fn cases_of_each_rank(item: usize) -> Vec<Case> {
         Case::boxes(line.clone(), item, &rows),
         Case::boxes(Source::new(&[30, 2], &[7, 2]), item, &rows),
         Case::steps(line.clone(), item, &[[3, 17, 1], [29, -1, -1], [0, 30, 7], [13, 1, -2]]),
-        Case::indices(line, item, &[&[5, 6, 7, 5, 29, 0], &[], &[12, 13, 14, 15, 16]]),
+        Case::indices(line.clone(), item, &[&[5, 6, 7, 5, 29, 0], &[], &[12, 13, 14, 15, 16]]),
+        Case::indices(line, item, &[&(0..70).map(|at| at * 7 % 29).collect::<Vec<_>>(), &[3]]),
         Case::boxes(table, item, &boxes),
         Case::new(Source::new(&[], &[]), item, Selections::items([[], []]), vec![all.clone(), all]),
     ];

@@ -120,10 +120,15 @@ pub(super) fn random_steps(bits: &mut Bits, shapes: &[&[u64]], ndim: usize) -> (
     (selections.with_steps(steps).unwrap(), rows)
 }
 
-/// Any indices of an axis, some in runs.
-pub(super) fn random_indices(bits: &mut Bits, len: u64) -> Vec<i64> {
+/// Most lists are short; long ones are planned and copied in another way.
+fn list_len(bits: &mut Bits) -> u64 {
+    if bits.below(12) == 0 { 60 + bits.below(30) } else { bits.below(7) }
+}
+
+/// Any `count` indices of an axis, some in runs.
+pub(super) fn random_indices(bits: &mut Bits, len: u64, count: u64) -> Vec<i64> {
     let mut indices: Vec<i64> = Vec::new();
-    for _ in 0..if len == 0 { 0 } else { bits.below(7) } {
+    for _ in 0..if len == 0 { 0 } else { count } {
         let next = indices.last().map(|last| last + 1).filter(|&next| next < len as i64 && bits.below(2) == 0);
         indices.push(next.unwrap_or_else(|| bits.below(len) as i64));
     }
@@ -135,7 +140,8 @@ pub(super) fn random_lists(bits: &mut Bits, shapes: &[&[u64]], ndim: usize) -> (
     let (mut offsets, mut values, mut rows) = (vec![0], Vec::new(), Vec::new());
     for shape in shapes {
         let mut indices: Vec<Vec<i64>> = shape.iter().map(|&len| (0..len as i64).collect()).collect();
-        indices[axis] = random_indices(bits, shape[axis]);
+        let count = list_len(bits);
+        indices[axis] = random_indices(bits, shape[axis], count);
         values.extend(indices[axis].iter().map(|&at| if bits.below(4) == 0 { at - shape[axis] as i64 } else { at }));
         offsets.push(values.len() as i64);
         rows.push(Row::product(shape, &indices));
@@ -149,7 +155,7 @@ pub(super) fn random_points(bits: &mut Bits, shapes: &[&[u64]], ndim: usize) -> 
     let (mut items, mut rows) = (Vec::new(), Vec::new());
     for shape in shapes {
         let some = shape[..axes].iter().all(|&len| len > 0);
-        let points = if some { bits.below(7) as usize } else { 0 };
+        let points = if some { list_len(bits) as usize } else { 0 };
         let mut coordinates: Vec<Vec<i64>> = vec![Vec::new(); axes];
         for point in 0..points {
             // Some points are neighbours along the last of their axes.
@@ -195,7 +201,8 @@ pub(super) fn random_items(bits: &mut Bits, shapes: &[&[u64]], ndim: usize) -> (
                     (Item::Index(at), vec![at])
                 }
                 0 if !simple => {
-                    let of = random_indices(bits, shape[axis]);
+                    let count = bits.below(7);
+                    let of = random_indices(bits, shape[axis], count);
                     (Indices::new(of.clone()).into(), of)
                 }
                 1 if !simple => {
