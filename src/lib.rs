@@ -50,7 +50,7 @@ mod selection;
 mod store;
 
 pub use crate::arrow::{ElementType, Member, NarrowFloat, Ragged, StructType, Time, Unit, read_batch};
-pub use crate::chunk::{Array, ForeignCodecs, ForeignDecoder, ForeignError, OpenOptions};
+pub use crate::chunk::{Array, ForeignCodecs, ForeignDecoder, ForeignError, ForeignObjects, OpenOptions};
 pub use crate::error::{Error, ErrorKind, Result};
 pub use crate::plan::Layout;
 pub use crate::planned::{Plan, PlanOptions, read_ragged};

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import sys
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast, overload
 from urllib.parse import urlsplit
@@ -22,7 +23,7 @@ from zarrow._zarrow import Array, Selections
 from zarrow.errors import SelectionError, UnsupportedError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from zarrow._typing import ArrayLike, Indexing, Integers, MissingChunks, Selection
     from zarrow._zarrow import Plan, ReadStats
@@ -34,7 +35,9 @@ _ACCEPTED = (
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)(::[A-Za-z][A-Za-z0-9+.-]+)*://")
 
 
-def open_array(store: ArrayLike, *, path: str | None = None) -> Array:
+def open_array(
+    store: ArrayLike, *, path: str | None = None, allow_pickle: bool = False
+) -> Array:
     """Open a Zarr array for any number of reads.
 
     Parameters
@@ -47,6 +50,10 @@ def open_array(store: ArrayLike, *, path: str | None = None) -> Array:
     path
         Where the array lies in the store, such as ``"group/array"``. Only together with a path of a
         store.
+    allow_pickle
+        Whether chunks may be decoded by the codec `pickle`. That runs code that the file brings
+        along: allow it only for files of people whom you would let use your computer. The handle
+        keeps it, also where it is pickled.
 
     Returns
     -------
@@ -84,10 +91,16 @@ def open_array(store: ArrayLike, *, path: str | None = None) -> Array:
             raise TypeError(
                 f"path={path!r} was given with a zarrow.Array; expected path= only with a path"
             )
+        if allow_pickle:
+            raise TypeError(
+                "allow_pickle was given with a zarrow.Array, which is open; "
+                "expected it only with what is to be opened"
+            )
         return store
+    decoder = partial(foreign_decoder, allow_pickle=True) if allow_pickle else foreign_decoder
     if isinstance(store, (str, os.PathLike)):
-        return _open_path(_local_path(store), path, None)
-    return _open_zarr_python(store, path)
+        return _open_path(_local_path(store), path, None, decoder)
+    return _open_zarr_python(store, path, decoder)
 
 
 @overload
@@ -416,7 +429,7 @@ def _names(path: str | None) -> list[str]:
     return parts
 
 
-def _open_zarr_python(array: Any, path: str | None) -> Array:
+def _open_zarr_python(array: Any, path: str | None, decoder: Callable[..., Any]) -> Array:
     """Open what may be an array of zarr-python, without importing that: who has one has done so."""
     array_class = getattr(sys.modules.get("zarr"), "Array", None)
     if array_class is None or not isinstance(array, array_class):
@@ -432,7 +445,7 @@ def _open_zarr_python(array: Any, path: str | None) -> Array:
         raise TypeError(
             f"path={path!r} was given with a zarr.Array; expected path= only with a path"
         )
-    return _open_path(os.fspath(root), array.path, array.metadata.zarr_format)
+    return _open_path(os.fspath(root), array.path, array.metadata.zarr_format, decoder)
 
 
 def _is_store(store: Any, name: str) -> bool:
@@ -440,9 +453,11 @@ def _is_store(store: Any, name: str) -> bool:
     return store_class is not None and isinstance(store, store_class)
 
 
-def _open_path(root: str, path: str | None, zarr_format: int | None) -> Array:
+def _open_path(
+    root: str, path: str | None, zarr_format: int | None, decoder: Callable[..., Any]
+) -> Array:
     """Open the array at a path in a directory, or in a zip file."""
     if os.path.isfile(root):  # noqa: PTH113
         inside = "/" + "/".join(_names(path))
-        return _zarrow._open_local(root, zarr_format, None, foreign_decoder, inside)
-    return _zarrow._open_local(_join(root, path), zarr_format, None, foreign_decoder)
+        return _zarrow._open_local(root, zarr_format, None, decoder, inside)
+    return _zarrow._open_local(_join(root, path), zarr_format, None, decoder)

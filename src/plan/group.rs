@@ -139,8 +139,8 @@ fn count_pieces(asked: &Asked<'_>, grid: &Grid) -> Result<usize> {
             _ if asked.selections.is_null(row) => 0,
             BoundForm::Boxes(boxes) => (0..grid.ndim()).fold(1_usize, |pieces, axis| {
                 let (start, stop) = (boxes.start(row, axis), boxes.stop(row, axis));
-                let chunk = grid.chunk_len(axis);
-                let touched = if start == stop { 0 } else { (stop - 1) / chunk - start / chunk + 1 };
+                let chunks = grid.chunks(axis);
+                let touched = if start == stop { 0 } else { chunks.of(stop - 1) - chunks.of(start) + 1 };
                 if touched == 0 { 0 } else { pieces.saturating_mul(touched as usize) }
             }),
             BoundForm::Rows(rows) if rows.of(row).is_empty() && grid.ndim() > 0 => 0,
@@ -165,10 +165,10 @@ fn count_pieces(asked: &Asked<'_>, grid: &Grid) -> Result<usize> {
 /// [`ErrorKind::Cancelled`] if the caller does not want it any more.
 fn for_each_piece(asked: &Asked<'_>, grid: &Grid, visit: impl FnMut(u64, u32)) -> Result<()> {
     match asked.selections.form() {
-        BoundForm::Boxes(boxes) => match (boxes.first_axis(), grid.ndim(), asked.only) {
-            (Some((starts, stops)), 1, None) => {
-                let divide = divider(grid.chunk_len(0), asked.selections.shape(0)[0]);
-                for_each_of_lines(starts, stops, divide, grid, asked.cancel, visit)
+        BoundForm::Boxes(boxes) => match (boxes.first_axis().zip(grid.equal_len(0)), grid.ndim(), asked.only) {
+            (Some(((starts, stops), chunk)), 1, None) => {
+                let divide = divider(chunk, asked.selections.shape(0)[0]);
+                for_each_of_lines((starts, stops), (chunk, divide), grid, asked.cancel, visit)
             }
             _ => for_each_of_boxes(asked, boxes, grid, visit),
         },
@@ -177,14 +177,12 @@ fn for_each_piece(asked: &Asked<'_>, grid: &Grid, visit: impl FnMut(u64, u32)) -
 }
 
 fn for_each_of_lines(
-    starts: &[i64],
-    stops: &[i64],
-    divide: impl Fn(u64) -> u64,
+    (starts, stops): (&[i64], &[i64]),
+    (chunk, divide): (u64, impl Fn(u64) -> u64),
     grid: &Grid,
     cancel: &Cancel,
     mut visit: impl FnMut(u64, u32),
 ) -> Result<()> {
-    let chunk = grid.chunk_len(0);
     let mut pulse = cancel.pulse();
     for (row, (&start, &stop)) in starts.iter().zip(stops).enumerate() {
         pulse.beat()?;
@@ -215,8 +213,8 @@ fn for_each_of_boxes(asked: &Asked<'_>, boxes: &Boxes, grid: &Grid, mut visit: i
             if start == stop {
                 continue 'rows;
             }
-            first[axis] = start / grid.chunk_len(axis);
-            last[axis] = (stop - 1) / grid.chunk_len(axis);
+            first[axis] = grid.chunks(axis).of(start);
+            last[axis] = grid.chunks(axis).of(stop - 1);
         }
         if asked.selections.is_null(row) {
             continue;

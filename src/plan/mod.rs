@@ -2,6 +2,7 @@
 //! each of them serves.
 //!
 //! * [`layout`]: list offsets per kept axis and the element at which each row starts.
+//! * [`lengths`]: how an axis is cut into parts.
 //! * [`grid`]: the geometry of an array's read chunks and their keys in storage order.
 //! * [`group`]: rows grouped by the read chunks that they touch.
 //! * [`segments`]: rows that are more than boxes, cut at the borders of read chunks.
@@ -10,6 +11,7 @@
 pub(crate) mod grid;
 mod group;
 mod layout;
+pub(crate) mod lengths;
 pub(crate) mod segments;
 pub(crate) mod tiling;
 

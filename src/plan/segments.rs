@@ -54,14 +54,15 @@ impl Segments {
     fn cut(&mut self, rows: &Rows, axis: &Axis, grid: &Grid, pulse: &mut Pulse<'_>) -> Result<()> {
         match *axis {
             Axis::Steps { axis, range } => {
-                let chunk = grid.chunk_len(axis);
+                let chunks = grid.chunks(axis);
                 let distance = range.step.unsigned_abs();
                 let mut position = 0;
                 while position < range.len as usize {
                     pulse.beat()?;
                     let index = (range.start + position as i64 * range.step) as u64;
-                    let (number, inside) = (index / chunk, index % chunk);
-                    let left = if range.step > 0 { chunk - 1 - inside } else { inside };
+                    let number = chunks.of(index);
+                    let (start, len) = chunks.bounds(number);
+                    let left = if range.step > 0 { len - 1 - (index - start) } else { index - start };
                     let len = ((left / distance + 1) as usize).min(range.len as usize - position);
                     self.push(Segment { key: grid.key_part(axis, number), position, len })?;
                     position += len;
@@ -69,14 +70,14 @@ impl Segments {
             }
             Axis::Points { axes, .. } if axes.is_power_of_two() => {
                 let of = axes.trailing_zeros() as usize;
-                let chunk = grid.chunk_len(of);
+                let chunks = grid.chunks(of);
                 let (mut number, mut key, mut expected) = (u64::MAX, 0, i64::MAX);
                 let indices = rows.coordinates(axis).next().map_or(&[][..], |(_, indices)| indices);
                 let breaks = indices.windows(2).filter(|pair| pair[0] + 1 != pair[1]).count();
                 self.make_room(breaks + 1)?;
                 for (position, &index) in indices.iter().enumerate() {
                     pulse.beat()?;
-                    let next = index as u64 / chunk;
+                    let next = chunks.of(index as u64);
                     if next != number {
                         (number, key) = (next, grid.key_part(of, next));
                     } else if index == expected {
@@ -94,9 +95,9 @@ impl Segments {
                 let mut keys: Vec<u64> = reserve(len, "points")?;
                 keys.resize(len, 0);
                 for (of, indices) in rows.coordinates(axis) {
-                    let chunk = grid.chunk_len(of);
+                    let chunks = grid.chunks(of);
                     for (key, &index) in keys.iter_mut().zip(indices) {
-                        *key += grid.key_part(of, index as u64 / chunk);
+                        *key += grid.key_part(of, chunks.of(index as u64));
                     }
                 }
                 let last = 63 - axes.leading_zeros() as usize;

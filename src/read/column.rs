@@ -17,7 +17,7 @@ use super::validity::Validity;
 use super::variable::VariableRead;
 use super::worker::{Worker, WorkerScratch, shared_len};
 use crate::arrow::ElementType;
-use crate::chunk::{Array, CELL_LEN, Cast, DirectScratch, Extent, Granularity};
+use crate::chunk::{Array, CELL_LEN, Cast, Decoder, DirectScratch, Extent, Granularity};
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::{Scratch, room};
 
@@ -168,7 +168,8 @@ impl<'a> ColumnRead<'a> {
     fn longest_stretch(&self, worker: &Worker<'_>) -> u64 {
         let most = self.array.source().request().most;
         let most = worker.reservation.limit().map_or(most, |limit| {
-            let others = Need { encoded: 0, ..self.need(None, &Demand::default()) }.total();
+            let others = self.need(self.array.decoder(), None, &Demand::default());
+            let others = Need { encoded: 0, ..others }.total();
             // Buffers are rounded up by an eighth or a page.
             most.min((limit / self.workers).saturating_sub(others).saturating_sub(1 << 12) / 9 * 8)
         });
@@ -227,7 +228,8 @@ impl<'a> ColumnRead<'a> {
         let span = stretch.span();
         let mut need = Need { encoded: room((span.end - span.start) as usize), ..Need::default() };
         for member in &members {
-            let Need { decoded, cast, index, .. } = self.need(member.place.known_len(), &member.demand);
+            let decoder = self.fetch.decoder(&member.place);
+            let Need { decoded, cast, index, .. } = self.need(decoder, member.place.known_len(), &member.demand);
             need = Need {
                 decoded: need.decoded.max(decoded),
                 cast: need.cast.max(cast),
@@ -249,7 +251,14 @@ impl<'a> ColumnRead<'a> {
             let beyond = || Error::new(ErrorKind::Internal, "a subchunk beyond what was fetched");
             let bytes = place.known_len().and_then(|len| bytes.as_ref().get(at..)?.get(..len as usize));
             let buffers = Buffers { direct: &mut *direct, cast: &mut *cast, pieces: &mut *pieces };
-            self.decode(claim, bytes.ok_or_else(beyond)?, &demand, buffers, worker.counters)?;
+            self.decode(
+                claim,
+                self.fetch.decoder(&place),
+                bytes.ok_or_else(beyond)?,
+                &demand,
+                buffers,
+                worker.counters,
+            )?;
         }
         drop(bytes);
         worker.hold(shared);
@@ -261,7 +270,7 @@ impl<'a> ColumnRead<'a> {
 
     /// What has to be fetched and decoded of the claimed read chunk.
     fn demand(&self, claim: &Claim, place: &Place, pieces: &mut PieceScratch) -> Result<Demand> {
-        let decoder = self.array.decoder();
+        let decoder = self.fetch.decoder(place);
         let (len, granularity) = (decoder.decoded_len(), decoder.granularity());
         let in_ranges = granularity == Granularity::Stored && len > READ_GAP && place.known_len() == Some(len as u64);
         if !in_ranges && granularity != Granularity::Blocks && self.cast.is_none() {
@@ -285,8 +294,7 @@ impl<'a> ColumnRead<'a> {
     }
 
     /// What reading a read chunk takes of memory, at most. `known_len` is its encoded length, if that is known.
-    fn need(&self, known_len: Option<u64>, demand: &Demand) -> Need {
-        let decoder = self.array.decoder();
+    fn need(&self, decoder: &Decoder, known_len: Option<u64>, demand: &Demand) -> Need {
         let wanted = demand.wanted_len().unwrap_or(decoder.decoded_len());
         // A single run goes straight to its place.
         let cast = if self.cast.is_none() || demand.one_run { 0 } else { self.after_cast(wanted) };
@@ -329,7 +337,8 @@ impl<'a> ColumnRead<'a> {
 
     /// Fetches, decodes and scatters. Gives the claim back if the store does not hold the read chunk.
     fn read(&self, member: Member, key: &StoreKey, worker: &mut Worker<'_>) -> Result<Option<Claim>> {
-        worker.require(&self.need(member.place.known_len(), &member.demand), "one chunk")?;
+        let need = self.need(self.fetch.decoder(&member.place), member.place.known_len(), &member.demand);
+        worker.require(&need, "one chunk")?;
         if member.demand.in_ranges {
             self.read_ranges(member, key, worker)?;
             worker.hold(0);
@@ -340,7 +349,8 @@ impl<'a> ColumnRead<'a> {
         let fetched = self.fetch.fetch(&place, key, demand.wanted.as_deref(), encoded, worker.counters)?;
         let Fetched::Encoded(encoded) = fetched else { return Ok(Some(claim)) };
         let shared = shared_len(&encoded);
-        self.decode(claim, encoded.as_ref(), &demand, Buffers { direct, cast, pieces }, worker.counters)?;
+        let buffers = Buffers { direct, cast, pieces };
+        self.decode(claim, self.fetch.decoder(&place), encoded.as_ref(), &demand, buffers, worker.counters)?;
         drop(encoded);
         worker.hold(shared);
         Ok(None)
@@ -350,12 +360,12 @@ impl<'a> ColumnRead<'a> {
     fn decode(
         &self,
         claim: Claim,
+        decoder: &Decoder,
         encoded: &[u8],
         demand: &Demand,
         buffers: Buffers<'_>,
         counters: &Counters,
     ) -> Result<()> {
-        let decoder = self.array.decoder();
         let len = decoder.decoded_len();
         let Buffers { direct, cast, pieces } = buffers;
         if decoder.is_foreign() {
@@ -390,7 +400,7 @@ impl<'a> ColumnRead<'a> {
     /// Reads only the wanted bytes of a read chunk that is stored as it is.
     fn read_ranges(&self, member: Member, key: &StoreKey, worker: &mut Worker<'_>) -> Result<()> {
         let Member { claim, place, demand } = member;
-        let decoder = self.array.decoder();
+        let decoder = self.fetch.decoder(&place);
         let WorkerScratch { encoded, cast, pieces, .. } = &mut worker.scratch;
         let wanted = demand.wanted.as_deref().unwrap_or_default();
         let bytes = wanted.iter().map(Range::len).sum();
@@ -433,7 +443,8 @@ impl<'a> ColumnRead<'a> {
                 Ok(())
             });
         }
-        let whole = 0..self.array.decoder().decoded_len();
+        // Where it is not known what is wanted, all was decoded.
+        let whole = 0..extents.iter().map(|extent| extent.source.end).max().unwrap_or(0);
         let wanted = demand.wanted.as_deref().unwrap_or(std::slice::from_ref(&whole));
         let mut rest = buffer.grow(self.after_cast(wanted.iter().map(Range::len).sum()))?;
         let mut cast_extents = Vec::with_capacity(wanted.len());
