@@ -35,9 +35,7 @@ _ACCEPTED = (
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)(::[A-Za-z][A-Za-z0-9+.-]+)*://")
 
 
-def open_array(
-    store: ArrayLike, *, path: str | None = None, allow_pickle: bool = False
-) -> Array:
+def open_array(store: ArrayLike, *, path: str | None = None, allow_pickle: bool = False) -> Array:
     """Open a Zarr array for any number of reads.
 
     Parameters

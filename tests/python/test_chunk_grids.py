@@ -63,7 +63,9 @@ def write(
         if index in skip:
             expected[region] = 77
             continue
-        chunk = np.full([axis[at] for axis, at in zip(lengths, index, strict=True)], 88, whole.dtype)
+        chunk = np.full(
+            [axis[at] for axis, at in zip(lengths, index, strict=True)], 88, whole.dtype
+        )
         part = whole[region]
         chunk[tuple(map(slice, part.shape))] = part
         encoded = chunk.transpose(order or range(whole.ndim)).tobytes()
@@ -82,9 +84,7 @@ def numbers(shape: Sequence[int], dtype: str = "int32") -> np.ndarray[Any, Any]:
 def test_by_hand(tmp_path: Path, order: Any, compressed: bool) -> None:
     whole = numbers(SHAPE)
     skip = [(1, 1), (3, 0)]
-    expected = write(
-        tmp_path / "a", whole, LENGTHS, order=order, compressed=compressed, skip=skip
-    )
+    expected = write(tmp_path / "a", whole, LENGTHS, order=order, compressed=compressed, skip=skip)
     for limit in (None, 100_000):
         result = zarrow.read_ragged(tmp_path / "a", SELECTIONS, memory_limit=limit)
         oracle.assert_reads(result, expected, SELECTIONS)
@@ -103,7 +103,9 @@ def test_the_handle_tells_all_sizes(tmp_path: Path) -> None:
     assert again.read_chunk_sizes == sizes
     with fails(NotImplementedError, words=("read_chunk_sizes",)):
         _ = array.chunks
-    regular = zarr.create_array(tmp_path / "r", shape=(10, 5), chunks=(2, 3), shards=(4, 6), dtype="i1")
+    regular = zarr.create_array(
+        tmp_path / "r", shape=(10, 5), chunks=(2, 3), shards=(4, 6), dtype="i1"
+    )
     array = zarrow.open_array(regular)
     assert array.read_chunk_sizes == ((2, 2, 2, 2, 2), (3, 2))
     assert array.write_chunk_sizes == ((4, 4, 2), (5,))

@@ -15,9 +15,9 @@ import oracle
 import pytest
 import zarrow
 from failures import fails
-from objects import objects, rows_of
 from numcodecs.categorize import Categorize
 from numcodecs.msgpacks import MsgPack
+from objects import objects, rows_of
 
 TEXTS = ["a", "héllo", "", "日本", "z" * 300]
 WORDS = ["a", "héllo", "日本"]
