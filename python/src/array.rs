@@ -165,9 +165,8 @@ impl Array {
     }
 
     fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
-        let shape = |shape: &[u64], is_equal: bool| match is_equal {
-            true => PyTuple::new(py, shape).map(|shape| shape.to_string()),
-            false => Ok("<variable>".to_owned()),
+        let shape = |shape: &[u64], is_equal: bool| -> PyResult<String> {
+            Ok(if is_equal { PyTuple::new(py, shape)?.to_string() } else { "<variable>".to_owned() })
         };
         let shards = match self.inner.shard_shape() {
             Some(shards) => format!(", shards={}", shape(shards, self.inner.has_equal_shards())?),
