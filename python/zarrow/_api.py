@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     )
     from zarrow._zarrow import ChunkCache, Plan, ReadStats
 
+
 @overload
 def read_ragged(
     array: ArrayLike | Sequence[ArrayLike],
@@ -472,9 +473,7 @@ def _open_arrays(
                 f"sources was given, but array is of type {_type_name(array)}; "
                 "expected sources= only with a list of arrays: pass [array], or list(arrays)"
             )
-        handle = open_array(
-            cast("ArrayLike", array), path=path, storage_options=storage_options
-        )
+        handle = open_array(cast("ArrayLike", array), path=path, storage_options=storage_options)
         return [_choose(handle, names)], None
     if not array:
         raise ValueError("array is an empty list; expected at least one array")
@@ -508,5 +507,3 @@ def _check_fields(fields: Sequence[str] | None) -> list[str] | None:
 
 def _choose(array: Array, names: list[str] | None) -> Array:
     return array if names is None else array._with_fields(names)
-
-

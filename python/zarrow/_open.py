@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -34,6 +35,7 @@ def open_array(
     *,
     path: str | None = None,
     storage_options: Mapping[str, Any] | None = None,
+    allow_pickle: bool = False,
 ) -> Array:
     """Open a Zarr array for any number of reads.
 
@@ -59,6 +61,10 @@ def open_array(
         (``AWS_ACCESS_KEY_ID`` and its like) gives what is not named. Further, how what failed for a
         while is repeated: ``max_retries``, ``retry_timeout``, ``init_backoff`` and ``max_backoff``
         (in seconds) and ``backoff_base``.
+    allow_pickle
+        Whether chunks may be decoded by the codec `pickle`. That runs code that the file brings
+        along: allow it only for files of people whom you would let use your computer. The handle
+        keeps it, also where it is pickled.
 
     Returns
     -------
@@ -103,16 +109,22 @@ def open_array(
             raise TypeError(
                 f"path={path!r} was given with a zarrow.Array; expected path= only with a store"
             )
+        if allow_pickle:
+            raise TypeError(
+                "allow_pickle was given with a zarrow.Array, which is open; "
+                "expected it only with what is to be opened"
+            )
         return store
+    decoder = partial(foreign_decoder, allow_pickle=True) if allow_pickle else foreign_decoder
     if isinstance(store, (str, os.PathLike)):
         root = os.fspath(store)
         if isinstance(root, str) and is_remote_url(root):
-            return _open_remote("url", root, path, options=options)
-        return _open_path(_local_path(store), path, None)
+            return _open_remote("url", root, path, options=options, decoder=decoder)
+        return _open_path(_local_path(store), path, None, decoder)
     array_class = getattr(sys.modules.get("zarr"), "Array", None)
     if array_class is not None and isinstance(store, array_class):
-        return _open_zarr_array(store, path)
-    return _open_store(store, path, None, None)
+        return _open_zarr_array(store, path, decoder)
+    return _open_store(store, path, None, None, decoder)
 
 
 def is_remote_url(root: str) -> bool:
@@ -121,9 +133,7 @@ def is_remote_url(root: str) -> bool:
     return match is not None and match[1].lower() in _REMOTE and not match[2]
 
 
-def _check_storage_options(
-    options: Mapping[str, Any] | None, store: Any
-) -> dict[str, str] | None:
+def _check_storage_options(options: Mapping[str, Any] | None, store: Any) -> dict[str, str] | None:
     if options is None:
         return None
     if not isinstance(options, Mapping):
@@ -154,6 +164,7 @@ def _open_remote(
     options: dict[str, str] | None = None,
     zarr_format: int | None = None,
     metadata: dict[str, bytes] | None = None,
+    decoder: Callable[..., Any] = foreign_decoder,
 ) -> Array:
     return _zarrow._open_remote(
         {
@@ -163,14 +174,18 @@ def _open_remote(
             "path": "/" + "/".join(_names(path)),
             "zarr_format": zarr_format,
             "fields": None,
-            "foreign": foreign_decoder,
+            "foreign": decoder,
             "metadata": metadata,
         }
     )
 
 
 def _open_store(
-    store: Any, path: str | None, zarr_format: int | None, metadata: dict[str, bytes] | None
+    store: Any,
+    path: str | None,
+    zarr_format: int | None,
+    metadata: dict[str, bytes] | None,
+    decoder: Callable[..., Any],
 ) -> Array:
     """Open an array in an object that is a store."""
     if is_icechunk_session(store):
@@ -178,28 +193,33 @@ def _open_store(
     if is_obstore(store):
         kind = "bridge" if type(store).__name__ == "MemoryStore" else "object"
         store = Bridge(store) if kind == "bridge" else store
-        return _open_remote(kind, store, path, zarr_format=zarr_format, metadata=metadata)
+        return _open_remote(
+            kind, store, path, zarr_format=zarr_format, metadata=metadata, decoder=decoder
+        )
     if is_zarr_store(store):
         # Those of a class that inherits from one of these may do something else.
         name = type(store).__name__ if type(store).__module__.startswith("zarr.storage") else ""
         if name == "LocalStore":
-            return _open_path(os.fspath(store.root), path, zarr_format)
+            return _open_path(os.fspath(store.root), path, zarr_format, decoder)
         if name == "ZipStore" and isinstance(store.path, (str, os.PathLike)):
-            return _open_path(os.fspath(store.path), path, zarr_format)
+            return _open_path(os.fspath(store.path), path, zarr_format, decoder)
         if name == "ObjectStore" and is_obstore(store.store):
-            return _open_store(store.store, path, zarr_format, metadata)
+            return _open_store(store.store, path, zarr_format, metadata, decoder)
     elif not isinstance(store, Mapping):
         raise TypeError(f"array is of type {_type_name(store)}; {_ACCEPTED}")
-    return _open_remote("bridge", Bridge(store), path, zarr_format=zarr_format, metadata=metadata)
+    return _open_remote(
+        "bridge", Bridge(store), path, zarr_format=zarr_format, metadata=metadata, decoder=decoder
+    )
 
 
-def _open_zarr_array(array: Any, path: str | None) -> Array:
+def _open_zarr_array(array: Any, path: str | None, decoder: Callable[..., Any]) -> Array:
     """Open what an array of zarr-python is a handle on."""
     if path is not None:
         raise TypeError(
             f"path={path!r} was given with a zarr.Array; expected path= only with a store"
         )
-    return _open_store(array.store, array.path, array.metadata.zarr_format, _documents(array))
+    documents = _documents(array)
+    return _open_store(array.store, array.path, array.metadata.zarr_format, documents, decoder)
 
 
 def _documents(array: Any) -> dict[str, bytes]:
@@ -252,9 +272,14 @@ def _names(path: str | None) -> list[str]:
     return parts
 
 
-def _open_path(root: str, path: str | None, zarr_format: int | None) -> Array:
+def _open_path(
+    root: str,
+    path: str | None,
+    zarr_format: int | None,
+    decoder: Callable[..., Any] = foreign_decoder,
+) -> Array:
     """Open the array at a path in a directory, or in a zip file."""
     if os.path.isfile(root):  # noqa: PTH113
         inside = "/" + "/".join(_names(path))
-        return _zarrow._open_local(root, zarr_format, None, foreign_decoder, inside)
-    return _zarrow._open_local(_join(root, path), zarr_format, None, foreign_decoder)
+        return _zarrow._open_local(root, zarr_format, None, decoder, inside)
+    return _zarrow._open_local(_join(root, path), zarr_format, None, decoder)
