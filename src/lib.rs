@@ -53,7 +53,7 @@ mod store;
 
 pub use crate::arrow::{ElementType, Member, NarrowFloat, Ragged, StructType, Time, Unit, read_batch};
 pub use crate::cache::ChunkCache;
-pub use crate::chunk::{Array, ForeignCodecs, ForeignDecoder, ForeignError, OpenOptions};
+pub use crate::chunk::{Array, ForeignCodecs, ForeignDecoder, ForeignError, ForeignObjects, OpenOptions};
 pub use crate::error::{Error, ErrorKind, Result};
 pub use crate::plan::Layout;
 pub use crate::planned::{Plan, PlanOptions, read_ragged, read_ragged_async};

@@ -214,7 +214,11 @@ impl Plan {
     #[must_use]
     pub fn bytes_to_decode(&self) -> u64 {
         let of = |(part, array): (&plan::Part, &Array)| {
-            (part.groups().chunks().len() as u64).saturating_mul(planned_len(array))
+            let chunks = part.groups().chunks();
+            if array.has_equal_chunks() {
+                return (chunks.len() as u64).saturating_mul(planned_len(array, 0));
+            }
+            chunks.iter().map(|&id| planned_len(array, id)).fold(0, u64::saturating_add)
         };
         self.work.parts().iter().zip(&self.arrays).map(of).fold(0, u64::saturating_add)
     }
@@ -246,7 +250,7 @@ impl Plan {
                 part.grid().chunk_indices(id, &mut at);
                 indices.extend(at.iter().map(|&index| index as i64));
                 rows.push(part.groups().rows(chunk).len() as u64);
-                bytes.push(planned_len(array));
+                bytes.push(planned_len(array, id));
             }
         }
         // Of 32 bits are the offsets of the keys and of the indices.
@@ -273,10 +277,16 @@ impl Plan {
     }
 }
 
-/// Bytes of a decoded read chunk that are known before it is read.
-fn planned_len(array: &Array) -> u64 {
-    let (element, len) = (array.element_type(), array.decoder().decoded_len());
-    (if element.is_variable() { len / element.size() * element.planned_size() } else { len }) as u64
+/// Bytes of the decoded read chunk `id` that are known before it is read.
+fn planned_len(array: &Array, id: u64) -> u64 {
+    let len = array.decoder().decoded_len();
+    let elements = match array.grid().differing_shape(id) {
+        None => (len / array.stored_size()) as u64,
+        Some(shape) => shape.iter().product(),
+    };
+    let each =
+        if array.element_type().is_variable() { array.element_type().planned_size() } else { array.stored_size() };
+    elements * each as u64
 }
 
 /// Reads row `i` of `selections` from `arrays[sources[i]]`, all in one go, into one buffer.

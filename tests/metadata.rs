@@ -285,10 +285,6 @@ fn what_is_valid_zarr_but_not_read_yet() {
         ("/codecs", json!([bytes_codec(), {"name": "numcodecs.lzma", "configuration": {}}])),
         ("/codecs", inner(json!([bytes_codec(), unknown]))),
         ("/codecs/0/configuration/index_codecs", json!([bytes_codec(), unknown])),
-        (
-            "/chunk_grid",
-            json!({"name": "rectilinear", "configuration": {"kind": "inline", "chunk_shapes": [[6, 6], [8]]}}),
-        ),
         ("/chunk_grid", json!({"name": "no_such_grid"})),
         ("/chunk_key_encoding", json!({"name": "no_such_encoding"})),
         ("/data_type", json!("no_such_type")),

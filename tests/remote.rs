@@ -10,14 +10,14 @@ use std::time::{Duration, Instant};
 use arrow_array::cast::AsArray;
 use arrow_array::types::Float64Type;
 use zarrow::zarrs::array::codec::{ShardingCodecBuilder, ZstdCodec};
-use zarrow::zarrs::array::{ArrayBuilder, data_type};
+use zarrow::zarrs::array::{Array as ZarrsArray, ArrayBuilder, ArrayMetadata, data_type};
 use zarrow::zarrs::storage::byte_range::{ByteRange, ByteRangeIterator};
 use zarrow::zarrs::storage::store::MemoryStore;
 use zarrow::zarrs::storage::{
     AsyncMaybeBytesIterator, AsyncReadableStorageTraits, Bytes, MaybeBytes, ReadableStorageTraits, StorageError,
     StoreKey,
 };
-use zarrow::{Array, ChunkCache, ErrorKind, MissingChunks, Progress, ReadOptions, Selections};
+use zarrow::{Array, ChunkCache, ErrorKind, Indexing, Indices, Item, MissingChunks, Progress, ReadOptions, Selections};
 
 /// What a store does to a request.
 #[derive(Clone, Copy, PartialEq)]
@@ -190,6 +190,114 @@ fn all_forms_are_read_with_many_requests_at_once_and_each_chunk_once() {
         let most = slow.most.load(Ordering::Relaxed);
         assert!(most >= if sharded { 18 } else { 64 }, "{form:?}: {most} in flight");
         assert_eq!(stats.max_in_flight, most, "{form:?}");
+    }
+}
+
+/// Lengths of chunks along each axis; together they reach a bit beyond the array.
+const DIFFERING: [&[u64]; 2] = [&[100, 40, 300, 20], &[50, 400, 150]];
+const SHAPE: [u64; 2] = [447, 600];
+
+/// Numbers that count up, in chunks of [`DIFFERING`] shapes, one of which is not written.
+fn differing_store(form: Form) -> Arc<MemoryStore> {
+    let store = Arc::new(MemoryStore::new());
+    let mut builder = ArrayBuilder::new(SHAPE.to_vec(), vec![460, 600], data_type::float64(), -1.0_f64);
+    let zstd = || vec![Arc::new(ZstdCodec::new(1, false)) as Arc<_>];
+    match form {
+        Form::Zstd => drop(builder.bytes_to_bytes_codecs(zstd())),
+        Form::Sharded | Form::RawSharded => {
+            let subchunk = [20, 50].map(|len| len.try_into().unwrap()).to_vec();
+            let mut sharding = ShardingCodecBuilder::new(subchunk, &data_type::float64());
+            if form == Form::Sharded {
+                sharding.bytes_to_bytes_codecs(zstd());
+            }
+            builder.array_to_bytes_codec(sharding.build_arc());
+        }
+        Form::Raw => {}
+    }
+    let ArrayMetadata::V3(mut metadata) = builder.build(store.clone(), "/").unwrap().metadata().clone() else {
+        panic!("v3")
+    };
+    let grid = serde_json::json!({
+        "name": "rectilinear",
+        "configuration": {"kind": "inline", "chunk_shapes": DIFFERING},
+    });
+    metadata.chunk_grid = serde_json::from_value(grid).unwrap();
+    let array = ZarrsArray::new_with_metadata(store.clone(), "/", metadata.into()).unwrap();
+    array.store_metadata().unwrap();
+    let mut top = 0;
+    for (y, &height) in (0..).zip(DIFFERING[0]) {
+        let mut left = 0;
+        for (x, &width) in (0..).zip(DIFFERING[1]) {
+            if (y, x) != (1, 2) {
+                let at = |at: u64| ((top + at / width) * SHAPE[1] + left + at % width) as f64;
+                array.store_chunk(&[y, x], (0..height * width).map(at).collect::<Vec<_>>()).unwrap();
+            }
+            left += width;
+        }
+        top += height;
+    }
+    store
+}
+
+/// Reads boxes, slices with steps and points from an array of a [`differing_store`].
+fn check_differing(array: &Array, options: &ReadOptions) -> Vec<zarrow::ReadStats> {
+    let number = |y: i64, x: i64| {
+        if (100..140).contains(&y) && x >= 450 { -1.0 } else { (y * SHAPE[1] as i64 + x) as f64 }
+    };
+    let read = |selections: &Selections, expected: Vec<f64>| {
+        let progress = Arc::new(Progress::default());
+        let read = array.read(selections, &options.clone().with_progress(Some(progress.clone()))).unwrap();
+        let planned = array.plan(selections).unwrap().bytes_to_decode();
+        assert_eq!((progress.bytes(), progress.bytes_total()), (planned, planned));
+        let stats = *read.stats();
+        let mut values = read.into_array();
+        while let Some(list) = values.clone().as_list_opt::<i64>() {
+            values = list.values().clone();
+        }
+        assert!(values.as_primitive::<Float64Type>().values().to_vec() == expected, "{selections:?}");
+        stats
+    };
+    let boxes: Vec<[i64; 4]> =
+        (0..60).map(|at| [at * 7, at * 7 + 1 + at % 27, at * 41 % 560, at * 41 % 560 + 1 + at % 39]).collect();
+    let axis = |of: usize| boxes.iter().map(|of_box| of_box[of]).collect::<Vec<_>>();
+    let bounds = |of: usize| axis(of).into_iter().zip(axis(of + 2)).flat_map(|(y, x)| [y, x]).collect::<Vec<_>>();
+    let in_box = |&[top, bottom, left, right]: &[i64; 4]| {
+        (top..bottom).flat_map(move |y| (left..right).map(move |x| number(y, x))).collect::<Vec<_>>()
+    };
+    let of_boxes = Selections::boxes(2, bounds(0), bounds(1)).unwrap();
+    let steps =
+        [Item::Slice { start: Some(440), stop: None, step: -9 }, Item::Slice { start: Some(3), stop: None, step: 70 }];
+    let of_steps = (0..=440).rev().step_by(9).flat_map(|y| (3..600).step_by(70).map(move |x| number(y, x)));
+    // So scattered that single places are copied.
+    let (ys, xs): (Vec<i64>, Vec<i64>) = (0..3_000).map(|at| (at * 7_919 % 447, at * 104_729 % 600)).unzip();
+    let of_points = ys.iter().zip(&xs).map(|(&y, &x)| number(y, x)).collect();
+    let points = Selections::items([[Item::from(Indices::new(ys)), Item::from(Indices::new(xs))]]);
+    vec![
+        read(&of_boxes, boxes.iter().flat_map(in_box).collect()),
+        read(&Selections::items([steps]), of_steps.collect()),
+        read(&points.with_indexing(Indexing::Pointwise), of_points),
+    ]
+}
+
+#[test]
+fn chunks_that_differ_in_shape_are_read_as_others() {
+    for form in [Form::Raw, Form::Zstd, Form::Sharded, Form::RawSharded] {
+        let slow = Slow::new(differing_store(form), Duration::from_millis(1));
+        let far = Array::open_async(slow.clone(), "/", None).unwrap();
+        let near = Array::open(differing_store(form), "/").unwrap();
+        for array in [&far, &near] {
+            for limit in [None, Some(16 << 20)] {
+                let options = ReadOptions::default().with_memory_limit(limit);
+                let stats = check_differing(array, &options);
+                assert!(stats.iter().all(|stats| stats.chunks_decoded > 0 && stats.chunks_cached == 0), "{form:?}");
+                let cached = options.with_cache(Some(ChunkCache::new(1 << 30)));
+                check_differing(array, &cached);
+                for stats in check_differing(array, &cached) {
+                    assert_eq!(stats.chunks_decoded, 0, "{form:?}");
+                    assert!(stats.chunks_cached > 0, "{form:?}");
+                }
+            }
+        }
     }
 }
 

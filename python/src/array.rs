@@ -5,6 +5,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use pyo3::exceptions::PyNotImplementedError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyTuple};
 use zarrow::{ElementType, OpenOptions, ZarrFormat};
@@ -106,16 +107,34 @@ impl Array {
         py.import("numpy")?.call_method1("dtype", (item.numpy_name(),)).map(Some)
     }
 
-    /// Shape of a read chunk, in elements: a subchunk where the array is sharded.
+    /// Shape of a read chunk, in elements: a subchunk where the array is sharded. Not where they differ in shape.
     #[getter]
     fn chunks<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+        if !self.inner.has_equal_chunks() {
+            return Err(differing(&self.inner, "chunks", "read_chunk_sizes"));
+        }
         PyTuple::new(py, self.inner.chunk_shape())
     }
 
-    /// Shape of a shard, in elements, or None where the array is not sharded.
+    /// Shape of a shard, in elements, or None where the array is not sharded. Not where they differ in shape.
     #[getter]
     fn shards<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyTuple>>> {
+        if !self.inner.has_equal_shards() {
+            return Err(differing(&self.inner, "shards", "write_chunk_sizes"));
+        }
         self.inner.shard_shape().map(|shape| PyTuple::new(py, shape)).transpose()
+    }
+
+    /// The length of each read chunk, for each axis, cut where the array ends.
+    #[getter]
+    fn read_chunk_sizes<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+        sizes(py, &self.inner, zarrow::Array::chunk_lengths)
+    }
+
+    /// The length of what each key of the store holds, for each axis, cut where the array ends.
+    #[getter]
+    fn write_chunk_sizes<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+        sizes(py, &self.inner, zarrow::Array::shard_lengths)
     }
 
     /// The user attributes of the array.
@@ -152,8 +171,11 @@ impl Array {
     }
 
     fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
-        let shards = match self.shards(py)? {
-            Some(shards) => format!(", shards={shards}"),
+        let shape = |shape: &[u64], is_equal: bool| -> PyResult<String> {
+            Ok(if is_equal { PyTuple::new(py, shape)?.to_string() } else { "<variable>".to_owned() })
+        };
+        let shards = match self.inner.shard_shape() {
+            Some(shards) => format!(", shards={}", shape(shards, self.inner.has_equal_shards())?),
             None => String::new(),
         };
         Ok(format!(
@@ -161,7 +183,7 @@ impl Array {
             PyString::new(py, self.inner.location()).repr()?,
             self.shape(py)?,
             self.zarr_dtype(),
-            self.chunks(py)?,
+            shape(self.inner.chunk_shape(), self.inner.has_equal_chunks())?,
         ))
     }
 
@@ -176,6 +198,24 @@ impl Array {
         };
         Ok((open, (root, self.zarr_format(), self.fields(py)?, &self.foreign, inside).into_pyobject(py)?))
     }
+}
+
+/// What is wrong with asking for one shape where there are several, in the words of zarr-python.
+fn differing(array: &zarrow::Array, asked: &str, instead: &str) -> PyErr {
+    PyNotImplementedError::new_err(format!(
+        "array '{}': its {asked} differ in shape; `{instead}` has the lengths of all",
+        array.location()
+    ))
+}
+
+/// For each axis, the lengths that `of` gives.
+fn sizes<'py>(
+    py: Python<'py>,
+    array: &zarrow::Array,
+    of: fn(&zarrow::Array, usize) -> zarrow::Result<Vec<u64>>,
+) -> PyResult<Bound<'py, PyTuple>> {
+    let axis = |axis| PyTuple::new(py, of(array, axis).map_err(|error| to_python(py, &error))?);
+    PyTuple::new(py, (0..array.shape().len()).map(axis).collect::<PyResult<Vec<_>>>()?)
 }
 
 /// What `numpy.dtype` makes the type of.

@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import json
+import math
+import pickle
 import threading
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from zarrow.errors import UnsupportedError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
 # Decoding these runs code that the file brings along.
 _UNSAFE = ("pickle",)
 
 
-def foreign_decoder(metadata: str, zarr_format: int) -> ForeignDecoder:
+def foreign_decoder(
+    metadata: str, zarr_format: int, *, allow_pickle: bool = False
+) -> ForeignDecoder | ObjectsDecoder:
     """Make the decoder of an array's chunks, by the metadata document of one chunk as an array.
 
     Raises
@@ -28,12 +32,15 @@ def foreign_decoder(metadata: str, zarr_format: int) -> ForeignDecoder:
     document = json.loads(metadata)
     names = _codec_names(document)
     unsafe = [name for name in names if name.removeprefix("numcodecs.") in _UNSAFE]
-    if unsafe:
+    if unsafe and not allow_pickle:
         raise UnsupportedError(
-            f"codec {unsafe[0]!r} runs code that the file brings along; "
-            "read it with zarr-python if you trust the file, and write it again without"
+            f"codec {unsafe[0]!r} runs code that the file brings along; if you trust whoever wrote "
+            "the file, open it with open_array(..., allow_pickle=True)"
         )
+    is_of_objects = zarr_format == 2 and str(document["dtype"]).lstrip("<>|=").startswith("O")
     try:
+        if is_of_objects:
+            return ObjectsDecoder(document)
         return ForeignDecoder(document, zarr_format)
     except ImportError as error:
         raise UnsupportedError(
@@ -99,6 +106,112 @@ class ForeignDecoder:
         finally:
             del store[self._key]
         return np.ascontiguousarray(values, values.dtype.newbyteorder("="))
+
+
+class ObjectsDecoder:
+    """Decodes the chunks of one v2 array of objects with numcodecs; zarr-python 3 has no such type.
+
+    Parameters
+    ----------
+    document
+        The metadata of an array that is a chunk.
+    """
+
+    def __init__(self, document: dict[str, Any]) -> None:
+        self._shape = tuple(document["shape"])
+        self._order: Literal["C", "F"] = "F" if document.get("order") == "F" else "C"
+        codecs = [*(document.get("filters") or []), document.get("compressor")]
+        self._decoders = [_decoder_of(dict(codec)) for codec in reversed(codecs) if codec]
+
+    def _decoded(self, encoded: bytes) -> list[Any]:
+        """Give the objects of a chunk in C order."""
+        chunk: Any = encoded
+        for decode in self._decoders:
+            chunk = decode(chunk)
+        count = math.prod(self._shape)
+        if isinstance(chunk, _Listed):
+            return chunk.objects(self._shape, self._order)
+        array = np.asarray(chunk)
+        if array.dtype.kind not in "OUS":
+            raise TypeError(f"the codecs give {array.dtype}, and no objects")
+        if array.size != count:
+            raise ValueError(f"{array.size} objects; expected {count}")
+        if array.shape != self._shape:
+            # Some codecs write an array as it lies in memory, others with its shape.
+            array = array.reshape(self._shape, order=self._order)
+        objects: list[Any] = array.reshape(-1).tolist()
+        return objects
+
+    def objects(
+        self, encoded: bytes, is_text: bool
+    ) -> tuple[bytes, np.ndarray[Any, Any], list[tuple[int, str | None]]]:
+        """Decode one chunk: the values' bytes, where each ends, and what is no value."""
+        wanted = str if is_text else bytes
+        values, others = [], []
+        for number, value in enumerate(self._decoded(encoded)):
+            if isinstance(value, wanted):
+                values.append(value.encode() if isinstance(value, str) else value)
+                continue
+            others.append((number, None if value is None else type(value).__name__))
+            values.append(b"")
+        ends = np.cumsum([len(value) for value in values], dtype=np.uint64)
+        return b"".join(values), ends, others
+
+    def holds_bytes(self, encoded: bytes) -> bool:
+        """Whether the first value of a chunk is bytes rather than text."""
+        kinds = (type(value) for value in self._decoded(encoded))
+        first = next((kind for kind in kinds if issubclass(kind, (str, bytes))), str)
+        return issubclass(first, bytes)
+
+
+class _Listed:
+    """What `json2` and `msgpack2` write: nested lists, a data type and a shape.
+
+    numcodecs makes an array of that shape before it sees how many objects there are.
+    """
+
+    def __init__(self, items: Any) -> None:
+        if not (isinstance(items, list) and len(items) > 1 and isinstance(items[-1], list)):
+            raise ValueError("no list of objects with a data type and a shape")
+        *self._items, _, shape = items
+        self._shape = tuple(shape)
+
+    def objects(self, expected: tuple[int, ...], order: Literal["C", "F"]) -> list[Any]:
+        """Give all objects in C order."""
+        if self._shape not in (expected, (math.prod(expected),)):
+            raise ValueError(f"objects of shape {self._shape}; expected {expected}")
+        level = self._items
+        for axis, length in enumerate(self._shape):
+            lists = [level] if axis == 0 else level
+            if not all(isinstance(each, list) and len(each) == length for each in lists):
+                raise ValueError(f"lists that are not all of length {length} on axis {axis}")
+            level = [each for one in lists for each in one]
+        if len(level) != math.prod(expected):
+            raise ValueError(f"{len(level)} objects; expected {math.prod(expected)}")
+        if self._shape != expected and order == "F":
+            numbers = np.arange(len(level)).reshape(expected, order="F")
+            return [level[number] for number in numbers.reshape(-1)]
+        return level
+
+
+def _decoder_of(config: dict[str, Any]) -> Callable[[Any], Any]:
+    """Give what undoes one codec of numcodecs."""
+    name = config["id"]
+    if name == "json2":
+        encoding = config.get("encoding", "utf-8")
+        return lambda chunk: _Listed(json.loads(bytes(memoryview(chunk)).decode(encoding)))
+    if name == "msgpack2":
+        import msgpack  # type: ignore[import-not-found, import-untyped, unused-ignore]  # noqa: PLC0415
+
+        raw = bool(config.get("raw", False))
+        return lambda chunk: _Listed(msgpack.unpackb(chunk, raw=raw, strict_map_key=False))
+    if name == "pickle":
+        # Only where the caller allows it.
+        return lambda chunk: pickle.loads(bytes(memoryview(chunk)))  # noqa: S301
+    from numcodecs import get_codec  # noqa: PLC0415
+
+    decode: Callable[[Any], Any] = get_codec(config).decode
+    return decode
 
 
 def _look_up(codecs: Iterable[Any]) -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -34,6 +35,7 @@ def open_array(
     *,
     path: str | None = None,
     storage_options: Mapping[str, Any] | None = None,
+    allow_pickle: bool = False,
 ) -> Array:
     """Open a Zarr array for any number of reads.
 
@@ -59,6 +61,10 @@ def open_array(
         (``AWS_ACCESS_KEY_ID`` and its like) gives what is not named. Further, how what failed for a
         while is repeated: ``max_retries``, ``retry_timeout``, ``init_backoff`` and ``max_backoff``
         (in seconds) and ``backoff_base``.
+    allow_pickle
+        Whether chunks may be decoded by the codec `pickle`. That runs code that the file brings
+        along: allow it only for files of people whom you would let use your computer. The handle
+        keeps it, also where it is pickled.
 
     Returns
     -------
@@ -103,14 +109,20 @@ def open_array(
             raise TypeError(
                 f"path={path!r} was given with a zarrow.Array; expected path= only with a store"
             )
+        if allow_pickle:
+            raise TypeError(
+                "allow_pickle was given with a zarrow.Array, which is open; "
+                "expected it only with what is to be opened"
+            )
         return store
+    decoder = partial(foreign_decoder, allow_pickle=True) if allow_pickle else foreign_decoder
     array_class = getattr(sys.modules.get("zarr"), "Array", None)
     if array_class is not None and isinstance(store, array_class):
-        return _open_zarr_array(store, path)
+        return _open_zarr_array(store, path, decoder)
     kind, where = place_of(store)
     if kind == "path":
-        return open_path(where, path, None)
-    return open_remote(kind, where, path, options=options)
+        return open_path(where, path, None, decoder)
+    return open_remote(kind, where, path, options=options, decoder=decoder)
 
 
 def is_remote_url(root: str) -> bool:
@@ -150,6 +162,7 @@ def open_remote(
     options: dict[str, str] | None = None,
     zarr_format: int | None = None,
     metadata: dict[str, bytes] | None = None,
+    decoder: Callable[..., Any] = foreign_decoder,
 ) -> Array:
     return _zarrow._open_remote(
         {
@@ -159,7 +172,7 @@ def open_remote(
             "path": "/" + "/".join(names_of(path)),
             "zarr_format": zarr_format,
             "fields": None,
-            "foreign": foreign_decoder,
+            "foreign": decoder,
             "metadata": metadata,
         }
     )
@@ -194,7 +207,7 @@ def place_of(store: Any) -> tuple[str, Any]:
     raise TypeError(f"array is of type {_type_name(store)}; {ACCEPTED}")
 
 
-def _open_zarr_array(array: Any, path: str | None) -> Array:
+def _open_zarr_array(array: Any, path: str | None, decoder: Callable[..., Any]) -> Array:
     """Open what an array of zarr-python is a handle on."""
     if path is not None:
         raise TypeError(
@@ -202,10 +215,10 @@ def _open_zarr_array(array: Any, path: str | None) -> Array:
         )
     kind, where = place_of(array.store)
     if kind == "path":
-        return open_path(where, array.path, array.metadata.zarr_format)
+        return open_path(where, array.path, array.metadata.zarr_format, decoder)
     return open_remote(
         kind, where, array.path,
-        zarr_format=array.metadata.zarr_format, metadata=_documents(array),
+        zarr_format=array.metadata.zarr_format, metadata=_documents(array), decoder=decoder,
     )  # fmt: skip
 
 
@@ -259,9 +272,14 @@ def names_of(path: str | None) -> list[str]:
     return parts
 
 
-def open_path(root: str, path: str | None, zarr_format: int | None) -> Array:
+def open_path(
+    root: str,
+    path: str | None,
+    zarr_format: int | None,
+    decoder: Callable[..., Any] = foreign_decoder,
+) -> Array:
     """Open the array at a path in a directory, or in a zip file."""
     if os.path.isfile(root):  # noqa: PTH113
         inside = "/" + "/".join(names_of(path))
-        return _zarrow._open_local(root, zarr_format, None, foreign_decoder, inside)
-    return _zarrow._open_local(_join(root, path), zarr_format, None, foreign_decoder)
+        return _zarrow._open_local(root, zarr_format, None, decoder, inside)
+    return _zarrow._open_local(_join(root, path), zarr_format, None, decoder)

@@ -61,10 +61,25 @@ class Array:
     def _item_dtype(self) -> np.dtype[Any] | None: ...
     @property
     def chunks(self) -> tuple[int, ...]:
-        """Shape of a read chunk, in elements: a subchunk where the array is sharded."""
+        """Shape of a read chunk, in elements: a subchunk where the array is sharded.
+
+        Raises NotImplementedError where they differ in shape: `read_chunk_sizes` has them all.
+        """
     @property
     def shards(self) -> tuple[int, ...] | None:
-        """Shape of a shard, in elements, or None where the array is not sharded."""
+        """Shape of a shard, in elements, or None where the array is not sharded.
+
+        Raises NotImplementedError where they differ in shape: `write_chunk_sizes` has them all.
+        """
+    @property
+    def read_chunk_sizes(self) -> tuple[tuple[int, ...], ...]:
+        """For each axis, the length of each read chunk, in elements: the last ends with the array.
+
+        A tuple with one number for each chunk along an axis, as in zarr-python.
+        """
+    @property
+    def write_chunk_sizes(self) -> tuple[tuple[int, ...], ...]:
+        """As `read_chunk_sizes`, of shards where the array is sharded."""
     @property
     def attrs(self) -> Mapping[str, Any]:
         """The user attributes of the array."""

@@ -8,6 +8,7 @@ pub enum NarrowFloat {
     Float8E3M4,
     Float8E4M3,
     Float8E4M3B11FNUZ,
+    Float8E4M3FN,
     Float8E4M3FNUZ,
     Float8E5M2,
     Float8E5M2FNUZ,
@@ -26,6 +27,8 @@ enum Specials {
     Finite,
     /// What would be negative zero is the only NaN; there is no infinity.
     NanForNegativeZero,
+    /// What would be the largest of either sign is NaN; there is no infinity.
+    NanForLargest,
 }
 
 /// A float of at most 8 bits: sign, exponent, mantissa.
@@ -37,11 +40,12 @@ struct Format {
 }
 
 impl NarrowFloat {
-    pub(crate) const ALL: [Self; 11] = [
+    pub(crate) const ALL: [Self; 12] = [
         Self::BFloat16,
         Self::Float8E3M4,
         Self::Float8E4M3,
         Self::Float8E4M3B11FNUZ,
+        Self::Float8E4M3FN,
         Self::Float8E4M3FNUZ,
         Self::Float8E5M2,
         Self::Float8E5M2FNUZ,
@@ -59,6 +63,7 @@ impl NarrowFloat {
             Self::Float8E3M4 => "float8_e3m4",
             Self::Float8E4M3 => "float8_e4m3",
             Self::Float8E4M3B11FNUZ => "float8_e4m3b11fnuz",
+            Self::Float8E4M3FN => "float8_e4m3fn",
             Self::Float8E4M3FNUZ => "float8_e4m3fnuz",
             Self::Float8E5M2 => "float8_e5m2",
             Self::Float8E5M2FNUZ => "float8_e5m2fnuz",
@@ -81,6 +86,7 @@ impl NarrowFloat {
             Self::Float8E3M4 => (3, 4, 3, Specials::Ieee),
             Self::Float8E4M3 => (4, 3, 7, Specials::Ieee),
             Self::Float8E4M3B11FNUZ => (4, 3, 11, Specials::NanForNegativeZero),
+            Self::Float8E4M3FN => (4, 3, 7, Specials::NanForLargest),
             Self::Float8E4M3FNUZ => (4, 3, 8, Specials::NanForNegativeZero),
             Self::Float8E5M2 => (5, 2, 15, Specials::Ieee),
             Self::Float8E5M2FNUZ => (5, 2, 16, Specials::NanForNegativeZero),
@@ -153,6 +159,9 @@ impl Format {
                 return f32::from_bits(sign | f32::INFINITY.to_bits() | mantissa << (fraction_bits - self.mantissa));
             }
             Specials::NanForNegativeZero if negative == 1 && exponent == 0 && mantissa == 0 => return f32::NAN,
+            Specials::NanForLargest if exponent == top && mantissa + 1 == 1 << self.mantissa => {
+                return f32::from_bits(sign | f32::NAN.to_bits());
+            }
             _ => {}
         }
         let (significand, exponent) =
@@ -198,6 +207,9 @@ mod tests {
             None => (1 << (exponent - 1)) - 1 + i32::from(uz),
         };
         if uz && code == 0x80 {
+            return f64::NAN;
+        }
+        if name.ends_with("e4m3fn") && code & 0x7f == 0x7f {
             return f64::NAN;
         }
         if !name.contains("fn") && stored == (1 << exponent) - 1 {
@@ -251,6 +263,8 @@ mod tests {
                 assert!(same, "{} {code:#04x}", float.name());
             }
         }
+        assert_eq!([448.0, -448.0].map(|value| NarrowFloat::Float8E4M3FN.nearest(value)), [Some(0x7e), Some(0xfe)]);
+        assert_eq!([449.0, f64::NAN].map(|value| NarrowFloat::Float8E4M3FN.nearest(value)), [None, Some(0x7f)]);
         assert_eq!(NarrowFloat::Float4E2M1FN.nearest(2.5), Some(0b0100));
         assert_eq!(NarrowFloat::Float4E2M1FN.nearest(3.5), Some(0b0110));
         assert_eq!(NarrowFloat::Float4E2M1FN.nearest(6.1), None);

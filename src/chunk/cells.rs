@@ -11,7 +11,7 @@ const MASK: u128 = (1 << BITS) - 1;
 /// bytes. All zeros are an empty value.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Cell {
-    /// Number of the buffer, below 2^48.
+    /// Number of the buffer, below 2^46 without what may be added to it.
     pub(crate) buffer: u64,
     /// Below 2^40, as is the length.
     pub(crate) start: u64,
@@ -19,6 +19,12 @@ pub(crate) struct Cell {
 }
 
 impl Cell {
+    /// Added to the number of the buffer, it says that there is no value.
+    pub(crate) const NULL: u64 = 1 << 47;
+
+    /// Added to the number of the buffer, it says that there is something else than a value, whose type the bytes name.
+    pub(crate) const OTHER: u64 = 1 << 46;
+
     /// One past the last byte that a cell can name.
     pub(crate) const END: u64 = MASK as u64;
 

@@ -1,12 +1,17 @@
 //! Codecs that this crate does not have, undone by what the caller brings.
 
 use std::fmt;
+use std::num::NonZeroU64;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
+use zarrs::storage::StoreKey;
 
+use super::decoders::ForeignChunks;
 use super::metadata::{self, Opened};
-use crate::error::{Error, Result};
+use crate::arrow::ElementType;
+use crate::error::{Error, ErrorKind, Result};
+use crate::plan::lengths::Lengths;
 use crate::store::ZarrFormat;
 
 /// What goes wrong in code of the caller.
@@ -30,6 +35,37 @@ pub trait ForeignDecoder: Send + Sync {
     /// # Errors
     /// If `encoded` is no such chunk; the read fails with this as the source of its error.
     fn decode(&self, encoded: &[u8], target: &mut [u8]) -> std::result::Result<(), ForeignError>;
+
+    /// Decodes one read chunk of objects: text, if `is_text`, else bytes.
+    ///
+    /// # Errors
+    /// As [`decode`](Self::decode); also, as is the default, if this decodes none.
+    fn decode_objects(&self, encoded: &[u8], is_text: bool) -> std::result::Result<ForeignObjects, ForeignError> {
+        let _ = (encoded, is_text);
+        Err("objects are not decoded".into())
+    }
+
+    /// Whether the objects of a read chunk are bytes, rather than text. Asked when an array of objects is opened, of its
+    /// first chunk, if there is one.
+    ///
+    /// # Errors
+    /// As [`decode_objects`](Self::decode_objects).
+    fn holds_bytes(&self, encoded: &[u8]) -> std::result::Result<bool, ForeignError> {
+        let _ = encoded;
+        Ok(false)
+    }
+}
+
+/// The objects of one read chunk, in C order.
+#[derive(Debug, Clone, Default)]
+pub struct ForeignObjects {
+    /// The bytes of all values, one after the other; of text, in UTF-8.
+    pub bytes: Vec<u8>,
+    /// For each object, where its value ends in `bytes`: it starts where the one before it ends.
+    pub ends: Vec<u64>,
+    /// Objects that are no values, by their number in ascending order: null, or what their type is called. Their values
+    /// are empty.
+    pub others: Vec<(usize, Option<String>)>,
 }
 
 /// Makes the array of a metadata document whose chunks are decoded by a foreign decoder. `lacking` is the error of doing
@@ -41,15 +77,37 @@ pub(super) fn interpret(
     path: &str,
     document: &Value,
     format: ZarrFormat,
-    codecs: &dyn ForeignCodecs,
+    codecs: &Arc<dyn ForeignCodecs>,
     lacking: Error,
+    first_chunk: impl FnOnce(&StoreKey) -> Result<Option<Vec<u8>>>,
 ) -> Result<Opened> {
+    if format == ZarrFormat::V2
+        && let Some(objects) = Objects::new(document)
+    {
+        return objects.interpret(path, codecs, lacking, first_chunk);
+    }
     let Some(split) = Split::new(document, format) else { return Err(lacking) };
     let Ok(mut opened) = metadata::interpret(path, split.document, format) else { return Err(lacking) };
-    let decoder =
-        codecs.decoder(&split.read_chunk.to_string(), format).map_err(|source| lacking.source(Foreign(source)))?;
-    opened.geometry.decoder.replace(decoder);
+    let chunks = ForeignChunks { codecs: codecs.clone(), document: split.read_chunk, format };
+    let longest: Vec<_> = opened.geometry.read_chunks.iter().map(Lengths::longest).collect();
+    opened.geometry.decoders.replace(chunks, &longest).map_err(|source| lacking.source(Foreign(source)))?;
     Ok(opened)
+}
+
+impl ForeignChunks {
+    /// A decoder of chunks of this shape.
+    pub(super) fn decoder(&self, shape: &[NonZeroU64]) -> std::result::Result<Arc<dyn ForeignDecoder>, ForeignError> {
+        let shape: Vec<u64> = shape.iter().map(|len| len.get()).collect();
+        let mut document = self.document.clone();
+        document["shape"] = json!(shape);
+        match self.format {
+            ZarrFormat::V2 => document["chunks"] = json!(shape),
+            ZarrFormat::V3 => {
+                document["chunk_grid"] = json!({"name": "regular", "configuration": {"chunk_shape": shape}});
+            }
+        }
+        self.codecs.decoder(&document.to_string(), self.format)
+    }
 }
 
 /// An error of the caller's as the source of one of ours.
@@ -74,11 +132,90 @@ impl fmt::Debug for dyn ForeignCodecs {
     }
 }
 
+/// A v2 document of objects, of text or of bytes.
+struct Objects<'a> {
+    document: &'a Value,
+    /// Whether the codec itself says that they are bytes; `None` if the first chunk does.
+    holds_bytes: Option<bool>,
+    /// Whether the codec takes a fill value of any type for text or bytes.
+    any_fill: bool,
+}
+
+impl<'a> Objects<'a> {
+    /// `None` if the document is not of objects, or of lists.
+    fn new(document: &'a Value) -> Option<Self> {
+        let dtype = document.get("dtype")?.as_str()?;
+        if !dtype.trim_start_matches(['<', '>', '|', '=']).starts_with('O') {
+            return None;
+        }
+        let (holds_bytes, any_fill) = match document.pointer("/filters/0/id")?.as_str()? {
+            "vlen-utf8" => (Some(false), true),
+            "vlen-bytes" => (Some(true), true),
+            "vlen-array" => return None,
+            "json2" | "categorize" => (Some(false), false),
+            _ => (None, false),
+        };
+        Some(Self { document, holds_bytes, any_fill })
+    }
+
+    fn interpret(
+        &self,
+        path: &str,
+        codecs: &Arc<dyn ForeignCodecs>,
+        lacking: Error,
+        first_chunk: impl FnOnce(&StoreKey) -> Result<Option<Vec<u8>>>,
+    ) -> Result<Opened> {
+        let opened = |holds_bytes| metadata::interpret(path, self.stand_in(holds_bytes), ZarrFormat::V2);
+        let Ok(mut opened_as) = opened(self.holds_bytes.unwrap_or(false)) else { return Err(lacking) };
+        let mut document = self.document.clone();
+        document["dimension_separator"] = json!(".");
+        if let Some(object) = document.as_object_mut() {
+            object.remove("attributes");
+        }
+        let chunks = ForeignChunks { codecs: codecs.clone(), document, format: ZarrFormat::V2 };
+        let shape: Vec<_> = opened_as.geometry.read_chunks.iter().map(Lengths::longest).collect();
+        let decoder = match chunks.decoder(&shape) {
+            Ok(decoder) => decoder,
+            Err(source) => return Err(lacking.source(Foreign(source))),
+        };
+        if self.holds_bytes.is_none() {
+            let key = opened_as.array.chunk_key(&vec![0; shape.len()]);
+            if let Some(chunk) = first_chunk(&key)? {
+                let holds_bytes = decoder.holds_bytes(&chunk).map_err(|source| {
+                    Error::new(ErrorKind::Decode, "the first chunk, which tells what the objects are, is no valid one")
+                        .source(Foreign(source))
+                        .at_key(key.as_str())
+                        .remedy("The chunk is truncated or corrupt; write it again.")
+                })?;
+                if holds_bytes {
+                    opened_as = opened(true)?;
+                }
+            }
+        }
+        let is_text = opened_as.stored.element == ElementType::Utf8;
+        opened_as.null_fill = !self.any_fill && !(is_text && self.document["fill_value"].is_string());
+        opened_as.geometry.decoders.replace_with(chunks, decoder);
+        Ok(opened_as)
+    }
+
+    /// What this crate opens: the codec that stands for the foreign ones tells no more than the type.
+    fn stand_in(&self, holds_bytes: bool) -> Value {
+        let mut own = self.document.clone();
+        own["compressor"] = Value::Null;
+        own["order"] = json!("C");
+        own["filters"] = json!([{"id": if holds_bytes { "vlen-bytes" } else { "vlen-utf8" }}]);
+        if !self.any_fill && (holds_bytes || !own["fill_value"].is_string()) {
+            own["fill_value"] = Value::Null;
+        }
+        own
+    }
+}
+
 /// A metadata document without its foreign codecs, and that of a read chunk with nothing but them.
 struct Split {
     /// What this crate opens: the codecs that stand for the foreign ones do nothing.
     document: Value,
-    /// What the foreign decoder gets.
+    /// What the foreign decoder gets, but for the shape.
     read_chunk: Value,
 }
 
@@ -99,7 +236,7 @@ impl Split {
         }
         own["order"] = json!("C");
         own["dtype"] = native(&document["dtype"]);
-        read_chunk["shape"] = document.get("chunks")?.clone();
+        document.get("chunks")?;
         read_chunk["dimension_separator"] = json!(".");
         if let Some(object) = read_chunk.as_object_mut() {
             object.remove("attributes");
@@ -108,22 +245,18 @@ impl Split {
     }
 
     fn v3(document: &Value) -> Option<Self> {
-        const CHUNK: &str = "/chunk_grid/configuration/chunk_shape";
         let endian = if cfg!(target_endian = "little") { "little" } else { "big" };
         let plain = json!([{"name": "bytes", "configuration": {"endian": endian}}]);
         let (mut own, mut read_chunk) = (document.clone(), document.clone());
-        let mut shape = document.pointer(CHUNK)?.clone();
+        document.get("chunk_grid")?;
         match document["codecs"].as_array().map(Vec::as_slice) {
             Some([sharding]) if sharding["name"] == "sharding_indexed" => {
                 let configuration = &sharding["configuration"];
                 own["codecs"][0]["configuration"]["codecs"] = plain;
                 read_chunk["codecs"] = configuration.get("codecs")?.clone();
-                shape = configuration.get("chunk_shape")?.clone();
             }
             _ => own["codecs"] = plain,
         }
-        *read_chunk.pointer_mut(CHUNK)? = shape.clone();
-        read_chunk["shape"] = shape;
         read_chunk["chunk_key_encoding"] = json!({"name": "default", "configuration": {"separator": "/"}});
         read_chunk["attributes"] = json!({});
         if let Some(object) = read_chunk.as_object_mut() {
@@ -168,7 +301,6 @@ mod tests {
         assert_eq!(split.document["compressor"], Value::Null);
         assert_eq!((&split.document["dtype"], &split.document["order"]), (&native(&json!("<f4")), &json!("C")));
         assert_eq!(split.document["shape"], json!([100, 7]));
-        assert_eq!(split.read_chunk["shape"], json!([10, 5]));
         assert_eq!((&split.read_chunk["dtype"], &split.read_chunk["order"]), (&json!(">f4"), &json!("F")));
         assert_eq!(split.read_chunk["compressor"]["id"], "lzma");
         assert!(Split::new(&json!({"dtype": "<f4"}), ZarrFormat::V2).is_none());
@@ -188,11 +320,11 @@ mod tests {
             split.document["codecs"][0]["configuration"]["index_codecs"],
             shard["configuration"]["index_codecs"]
         );
-        assert_eq!((&split.read_chunk["codecs"], &split.read_chunk["shape"]), (&inner, &json!([5])));
+        assert_eq!(split.read_chunk["codecs"], inner);
         // With more around the shards, they are decoded whole.
         let split = Split::new(&document(json!([shard, {"name": "numcodecs.lzma"}])), ZarrFormat::V3).unwrap();
         assert_eq!(split.document["codecs"].as_array().unwrap().len(), 1);
-        assert_eq!((&split.read_chunk["codecs"][0], &split.read_chunk["shape"]), (&shard, &json!([20])));
+        assert_eq!(split.read_chunk["codecs"][0], shard);
         assert!(Split::new(&json!({"codecs": []}), ZarrFormat::V3).is_none());
     }
 

@@ -14,12 +14,15 @@ use zarrs::metadata::v3::MetadataV3;
 use zarrs::plugin::{PluginCreateError, ZarrVersion};
 use zarrs::storage::{Bytes, StoreKey};
 
+use super::chunk_grid;
 use super::decode::{Decoder, Stored};
+use super::decoders::Decoders;
 use super::logical::{self, Logical};
 use super::shard::Sharding;
 use crate::arrow::ElementType;
 use crate::cancel::Cancel;
 use crate::error::{Error, ErrorKind, Result};
+use crate::plan::lengths::Lengths;
 use crate::store::{Source, ZarrFormat};
 
 /// The documents of an array, as they are in the store.
@@ -86,6 +89,8 @@ pub(super) struct Opened {
     pub(super) array: Array<()>,
     pub(super) stored: Stored,
     pub(super) geometry: Geometry,
+    /// Whether elements of missing chunks are null: there is no fill value of their type.
+    pub(super) null_fill: bool,
 }
 
 /// Reads the metadata of the array at node path `path`.
@@ -126,9 +131,11 @@ pub(super) fn find(source: &Source, path: &str, format: Option<ZarrFormat>, canc
 /// Makes the array of a metadata document.
 pub(super) fn interpret(path: &str, mut document: Value, format: ZarrFormat) -> Result<Opened> {
     let is_behind_lz4 = take_lz4(&mut document, format);
-    let (metadata, logical) = match format {
-        ZarrFormat::V2 => parse_v2(document).map(|(metadata, logical)| (ArrayMetadata::V2(metadata), logical))?,
-        ZarrFormat::V3 => parse_v3(document).map(|(metadata, logical)| (ArrayMetadata::V3(metadata), logical))?,
+    let (metadata, logical, chunks) = match format {
+        ZarrFormat::V2 => parse_v2(document).map(|(metadata, logical)| (ArrayMetadata::V2(metadata), logical, None))?,
+        ZarrFormat::V3 => {
+            parse_v3(document).map(|(metadata, logical, chunks)| (ArrayMetadata::V3(metadata), logical, chunks))?
+        }
     };
     let is_variable = logical.as_ref().is_some_and(|logical| logical.element.is_variable());
     let array = create(path, metadata, is_variable)?;
@@ -138,11 +145,8 @@ pub(super) fn interpret(path: &str, mut document: Value, format: ZarrFormat) -> 
         let declared = declared_data_type(array.metadata());
         Stored { element: ElementType::from_zarrs(array.data_type(), &declared)?, swap: None, fill_value: None }
     };
-    let mut geometry = geometry(&array, &stored)?;
-    if is_behind_lz4 {
-        geometry.decoder.behind_lz4()?;
-    }
-    Ok(Opened { array, stored, geometry })
+    let geometry = geometry(&array, &stored, chunks, is_behind_lz4)?;
+    Ok(Opened { array, stored, geometry, null_fill: false })
 }
 
 /// Takes numcodecs' LZ4, which zarrs does not know, away where it is the outermost codec of a read chunk.
@@ -259,7 +263,8 @@ fn from_value<T: serde::de::DeserializeOwned>(value: Value) -> Result<T> {
     serde_json::from_value(value).map_err(|source| invalid_document().source(source))
 }
 
-fn parse_v3(mut value: Value) -> Result<(ArrayMetadataV3, Option<Logical>)> {
+/// The metadata, what its data type is, and how the axes are cut into chunks where these differ in shape.
+fn parse_v3(mut value: Value) -> Result<(ArrayMetadataV3, Option<Logical>, Option<Vec<Lengths>>)> {
     if value.get("node_type").and_then(Value::as_str) == Some("group") {
         return Err(Error::new(ErrorKind::NotFound, "a group")
             .expected("an array")
@@ -286,6 +291,7 @@ fn parse_v3(mut value: Value) -> Result<(ArrayMetadataV3, Option<Logical>)> {
     if value["data_type"].as_str().is_some_and(|name| name.trim_start_matches('u').starts_with("int")) {
         make_integral(&mut value["fill_value"]);
     }
+    let chunks = chunk_grid::take(&mut value)?;
     let shape = value["shape"].clone();
     if let Some(chunk) = value.pointer_mut("/chunk_grid/configuration/chunk_shape") {
         widen_empty_chunks(chunk, &shape);
@@ -298,7 +304,7 @@ fn parse_v3(mut value: Value) -> Result<(ArrayMetadataV3, Option<Logical>)> {
         return Err(Error::new(ErrorKind::Unsupported, format!("the metadata has an extension '{name}'"))
             .expected("only extensions with \"must_understand\": false"));
     }
-    Ok((metadata, logical))
+    Ok((metadata, logical, chunks))
 }
 
 fn create(path: &str, metadata: ArrayMetadata, is_variable: bool) -> Result<Array<()>> {
@@ -315,7 +321,7 @@ fn create(path: &str, metadata: ArrayMetadata, is_variable: bool) -> Result<Arra
         && v3.chunk_grid.name() != "regular"
     {
         return Err(Error::new(ErrorKind::Unsupported, format!("chunk grid '{}'", v3.chunk_grid.name()))
-            .expected("the regular chunk grid"));
+            .expected("'regular', 'rectilinear', 'rectangular' or 'zarrs.regular_bounded'"));
     }
     let data_type = match &metadata {
         ArrayMetadata::V2(v2) => DataType::from_metadata(&v2.dtype),
@@ -409,43 +415,69 @@ fn create_error(source: ArrayCreateError) -> Error {
 
 /// How an array is cut into pieces that decode alone.
 pub(super) struct Geometry {
-    /// Shape of what one key of the store holds.
-    pub(super) chunk: Vec<NonZeroU64>,
-    pub(super) read_chunk: Vec<NonZeroU64>,
-    /// Read chunks along one chunk of the store.
-    pub(super) in_shard: Vec<NonZeroU64>,
+    /// How each axis is cut into what one key of the store holds, in elements.
+    pub(super) chunks: Vec<Lengths>,
+    /// How each axis is cut into read chunks, in elements.
+    pub(super) read_chunks: Vec<Lengths>,
+    /// How each axis is cut into chunks of the store, in read chunks.
+    pub(super) in_shards: Vec<Lengths>,
+    /// Of the longest shard.
     pub(super) sharding: Option<Sharding>,
-    pub(super) decoder: Decoder,
+    pub(super) decoders: Decoders,
 }
 
-/// Derives the geometry of `array`.
-pub(super) fn geometry(array: &Array<()>, stored: &Stored) -> Result<Geometry> {
+/// Derives the geometry of `array`, whose axes are cut into `chunks`, or all into the same.
+fn geometry(array: &Array<()>, stored: &Stored, chunks: Option<Vec<Lengths>>, is_behind_lz4: bool) -> Result<Geometry> {
     let invalid = |what: String| Error::new(ErrorKind::Metadata, what);
     let chunk: Vec<NonZeroU64> = array
         .chunk_grid()
         .chunk_shape(&vec![0; array.dimensionality()])
         .map_err(|source| invalid("the chunk grid does not fit the shape".into()).source(source))?
         .map_or_else(|| declared_chunk_shape(array.metadata()), Ok)?;
+    let chunks = chunks.unwrap_or_else(|| chunk.iter().copied().map(Lengths::regular).collect());
     let codecs = array.codecs();
     let sharding = codecs.array_to_bytes_codec().as_any().downcast_ref::<ShardingCodec>();
     let plain = codecs.array_to_array_codecs().is_empty() && codecs.bytes_to_bytes_codecs().is_empty();
     let Some(sharding) = sharding.filter(|_| plain) else {
-        let configurations = match array.metadata() {
-            ArrayMetadata::V2(_) => None,
-            ArrayMetadata::V3(v3) => Some(&v3.codecs[..]),
-        };
-        let decoder = Decoder::new(array, codecs, configurations, &chunk, stored)?;
-        let in_shard = vec![NonZeroU64::MIN; chunk.len()];
-        return Ok(Geometry { read_chunk: chunk.clone(), chunk, in_shard, sharding: None, decoder });
+        let decoder = decoder(array, &chunk, stored, is_behind_lz4)?;
+        let in_shards = vec![Lengths::regular(NonZeroU64::MIN); chunk.len()];
+        let decoders = Decoders::new(decoder, is_behind_lz4);
+        return Ok(Geometry { read_chunks: chunks.clone(), chunks, in_shards, sharding: None, decoders });
     };
-    let parts = self::sharding(array, sharding, &chunk, stored)?;
+    let mut parts = self::sharding(array, sharding, &chunk, stored)?;
+    if is_behind_lz4 {
+        parts.decoder.behind_lz4()?;
+    }
+    let in_shards = chunks.iter().zip(&parts.read_chunk).map(|(shards, len)| shards.divided(*len));
+    let in_shards = in_shards.collect::<Option<_>>().ok_or_else(|| {
+        invalid(format!("subchunks of shape {:?} in shards that differ", parts.read_chunk))
+            .expected("a shape that divides that of every shard")
+    })?;
     Ok(Geometry {
-        chunk,
-        read_chunk: parts.read_chunk,
-        in_shard: parts.in_shard,
+        chunks,
+        read_chunks: parts.read_chunk.into_iter().map(Lengths::regular).collect(),
+        in_shards,
         sharding: Some(parts.sharding),
-        decoder: parts.decoder,
+        decoders: Decoders::new(parts.decoder, is_behind_lz4),
     })
+}
+
+/// A decoder of chunks of `array` that have this shape.
+pub(super) fn decoder(
+    array: &Array<()>,
+    shape: &[NonZeroU64],
+    stored: &Stored,
+    is_behind_lz4: bool,
+) -> Result<Decoder> {
+    let configurations = match array.metadata() {
+        ArrayMetadata::V2(_) => None,
+        ArrayMetadata::V3(v3) => Some(&v3.codecs[..]),
+    };
+    let mut decoder = Decoder::new(array, array.codecs(), configurations, shape, stored)?;
+    if is_behind_lz4 {
+        decoder.behind_lz4()?;
+    }
+    Ok(decoder)
 }
 
 /// How a shard is cut into subchunks.
@@ -489,7 +521,7 @@ pub(super) fn sharding(
     };
     let inner = CodecChain::from_metadata(&configuration.codecs).map_err(plugin)?;
     let index = CodecChain::from_metadata(&configuration.index_codecs).map_err(plugin)?;
-    let sharding = Sharding::new(index, configuration.index_location, &in_shard)?;
+    let sharding = Sharding::new(Arc::new(index), configuration.index_location, &in_shard)?;
     let decoder = Decoder::new(array, Arc::new(inner), Some(&configuration.codecs), &read_chunk, stored)?;
     Ok(ShardParts { read_chunk, in_shard, sharding, decoder })
 }

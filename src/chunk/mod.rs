@@ -4,14 +4,16 @@
 
 mod cast;
 mod cells;
+mod chunk_grid;
 mod decode;
+mod decoders;
 mod foreign;
 mod logical;
 mod metadata;
 mod shard;
 
+use std::borrow::Cow;
 use std::fmt;
-use std::num::NonZeroU64;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -23,16 +25,19 @@ use self::cast::Chosen;
 pub(crate) use self::cells::{CELL_LEN, Cell, cells};
 use self::decode::Stored;
 pub(crate) use self::decode::{Decoder, DirectScratch, Elements, Extent, Granularity};
-pub use self::foreign::{ForeignCodecs, ForeignDecoder, ForeignError};
+use self::decoders::Decoders;
+pub use self::foreign::{ForeignCodecs, ForeignDecoder, ForeignError, ForeignObjects};
 use self::logical::Told;
 pub(crate) use self::shard::{Entry, ShardIndex, Sharding};
 use crate::arrow::{Description, ElementType, Ragged, read_columns};
 use crate::cancel::Cancel;
 use crate::error::{Error, ErrorKind, Result};
 use crate::later::later;
+use crate::memory::reserve;
 use crate::plan::Plan;
 use crate::plan::blocks::Threads;
 use crate::plan::grid::Grid;
+use crate::plan::lengths::Lengths;
 use crate::planned::PlanOptions;
 use crate::read::ReadOptions;
 use crate::selection::Selections;
@@ -73,7 +78,8 @@ struct Inner {
     chunk_shape: Vec<u64>,
     shard_shape: Option<Vec<u64>>,
     sharding: Option<Sharding>,
-    decoder: Decoder,
+    decoders: Decoders,
+    null_fill: bool,
 }
 
 /// How to open an array.
@@ -144,22 +150,29 @@ impl Inner {
         };
         let opened = match (metadata::interpret(path, document.clone(), format), &options.foreign_codecs) {
             (Err(lacking), Some(codecs)) if matches!(lacking.kind(), ErrorKind::Unsupported | ErrorKind::Metadata) => {
-                foreign::interpret(path, &document, format, &**codecs, lacking)
+                let first_chunk = |key: &StoreKey| {
+                    let found = source.get_all(std::slice::from_ref(key), &options.cancel).pop().unwrap_or(Ok(None))?;
+                    Ok(found.map(|bytes| bytes.to_vec()))
+                };
+                foreign::interpret(path, &document, format, codecs, lacking, first_chunk)
             }
             (opened, _) => opened,
         };
-        let metadata::Opened { array: zarrs, stored, geometry } = opened.map_err(|error| match error.kind() {
-            ErrorKind::Metadata => error.at_key(key.as_str()),
-            _ => error,
-        })?;
-        let grid = Grid::new(zarrs.shape(), &geometry.read_chunk, &geometry.in_shard)?;
-        let values = |shape: &[NonZeroU64]| shape.iter().map(|n| n.get()).collect::<Vec<_>>();
+        let metadata::Opened { array: zarrs, stored, geometry, null_fill } =
+            opened.map_err(|error| match error.kind() {
+                ErrorKind::Metadata => error.at_key(key.as_str()),
+                _ => error,
+            })?;
+        let longest = |lengths: &[Lengths]| lengths.iter().map(|lengths| lengths.longest().get()).collect::<Vec<_>>();
+        let chunk_shape = longest(&geometry.read_chunks);
+        let shard_shape = geometry.sharding.as_ref().map(|_| longest(&geometry.chunks));
         Ok(Self {
-            grid,
-            chunk_shape: values(&geometry.read_chunk),
-            shard_shape: geometry.sharding.as_ref().map(|_| values(&geometry.chunk)),
+            grid: Grid::with_lengths(zarrs.shape(), geometry.read_chunks, geometry.in_shards)?,
+            chunk_shape,
+            shard_shape,
             sharding: geometry.sharding,
-            decoder: geometry.decoder,
+            decoders: geometry.decoders,
+            null_fill,
             source,
             identity: OnceLock::new(),
             location: location.to_owned(),
@@ -290,16 +303,68 @@ impl Array {
         Some(structure.members().iter().map(crate::arrow::Member::name).collect())
     }
 
-    /// Shape of a read chunk, in elements: a subchunk where the array is sharded, else a chunk.
+    /// Shape of a read chunk, in elements: a subchunk where the array is sharded, else a chunk. Where they differ in
+    /// shape, that of the longest: [`chunk_lengths`](Self::chunk_lengths) has them all.
     #[must_use]
     pub fn chunk_shape(&self) -> &[u64] {
         &self.inner.chunk_shape
     }
 
-    /// Shape of a shard, in elements, where the array is sharded and its subchunks can be read alone.
+    /// Shape of a shard, in elements, where the array is sharded and its subchunks can be read alone. Where shards differ
+    /// in shape, that of the longest.
     #[must_use]
     pub fn shard_shape(&self) -> Option<&[u64]> {
         self.inner.shard_shape.as_deref()
+    }
+
+    /// Whether all read chunks are of one shape, as in a regular chunk grid.
+    #[must_use]
+    pub fn has_equal_chunks(&self) -> bool {
+        (0..self.shape().len()).all(|axis| self.grid().equal_len(axis).is_some())
+    }
+
+    /// Whether all shards are of one shape; true without shards.
+    #[must_use]
+    pub fn has_equal_shards(&self) -> bool {
+        (0..self.shape().len()).all(|axis| self.grid().in_shards(axis).equal().is_some())
+    }
+
+    /// The length of each read chunk along `axis`, in elements of the array: the last ends with it.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Selection`] if there is no such axis; [`ErrorKind::Allocation`] if there is no memory for so many.
+    pub fn chunk_lengths(&self, axis: usize) -> Result<Vec<u64>> {
+        let len = self.axis_len(axis)?;
+        self.lengths(len, self.grid().chunks(axis).count(len), |chunk| self.grid().chunks(axis).bounds(chunk))
+    }
+
+    /// The length of what each key of the store holds along `axis`, in elements of the array: of each shard, where the
+    /// array is sharded, else of each chunk.
+    ///
+    /// # Errors
+    /// As [`chunk_lengths`](Self::chunk_lengths).
+    pub fn shard_lengths(&self, axis: usize) -> Result<Vec<u64>> {
+        let len = self.axis_len(axis)?;
+        let (chunks, in_shards) = (self.grid().chunks(axis), self.grid().in_shards(axis));
+        self.lengths(len, in_shards.count(chunks.count(len)), |shard| {
+            let (first, count) = in_shards.bounds(shard);
+            let (start, (last, of_last)) = (chunks.bounds(first).0, chunks.bounds(first + count - 1));
+            (start, (last - start).saturating_add(of_last))
+        })
+    }
+
+    fn axis_len(&self, axis: usize) -> Result<u64> {
+        self.shape().get(axis).copied().ok_or_else(|| {
+            Error::new(ErrorKind::Selection, format!("axis {axis}")).expected(format!("one of {}", self.shape().len()))
+        })
+    }
+
+    /// The lengths of `count` parts of an axis of length `len`, cut where it ends.
+    fn lengths(&self, len: u64, count: u64, bounds: impl Fn(u64) -> (u64, u64)) -> Result<Vec<u64>> {
+        let mut lengths = reserve(count as usize, "chunks of the axis", "Ask for the shape of the chunks.")
+            .map_err(|error| error.at_array(self.location()))?;
+        lengths.extend((0..count).map(bounds).map(|(start, of)| of.min(len - start)));
+        Ok(lengths)
     }
 
     /// The document that holds the user attributes, as it is in the store: the v3 metadata document, of which they are
@@ -423,7 +488,11 @@ impl Array {
     pub(crate) fn identity(&self) -> &str {
         self.inner.identity.get_or_init(|| {
             static NEXT: AtomicU64 = AtomicU64::new(0);
-            let metadata = serde_json::to_string(self.inner.zarrs.metadata()).unwrap_or_default();
+            let mut metadata = serde_json::to_string(self.inner.zarrs.metadata()).unwrap_or_default();
+            if !self.has_equal_chunks() || !self.has_equal_shards() {
+                // There, it tells of a regular grid of the longest.
+                metadata.push_str(&format!("{:?}", self.inner.grid));
+            }
             match self.inner.source.identity() {
                 Some(source) => format!("{source}\0{}\0{metadata}", self.node_path()),
                 None => format!("number {}", NEXT.fetch_add(1, Ordering::Relaxed)),
@@ -440,8 +509,55 @@ impl Array {
         self.inner.sharding.as_ref()
     }
 
+    /// Bytes of an element as it is decoded, before some of its fields are chosen.
+    pub(crate) fn stored_size(&self) -> usize {
+        self.inner.stored.element.size().max(1)
+    }
+
+    /// The decoder of the longest read chunks, and of all if they are of one shape.
     pub(crate) fn decoder(&self) -> &Decoder {
-        &self.inner.decoder
+        self.inner.decoders.longest()
+    }
+
+    /// The decoder of the read chunk `key` of the array's grid, if that is not the one of the longest.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Metadata`] or [`ErrorKind::Unsupported`] if the codecs do not fit its shape.
+    pub(crate) fn decoder_of(&self, key: u64) -> Result<Option<Arc<Decoder>>> {
+        let Inner { grid, decoders, zarrs, stored, .. } = &*self.inner;
+        match grid.differing_shape(key) {
+            Some(shape) if shape != self.inner.chunk_shape => decoders.of_shape(&shape, zarrs, stored).map(Some),
+            _ => Ok(None),
+        }
+    }
+
+    /// Bytes of the read chunk `key` of the array's grid as it is decoded, before some of its fields are chosen.
+    pub(crate) fn decoded_len_of(&self, key: u64) -> u64 {
+        match self.grid().differing_shape(key) {
+            None => self.decoder().decoded_len() as u64,
+            Some(shape) => shape.iter().product::<u64>() * self.stored_size() as u64,
+        }
+    }
+
+    /// Bytes of the read chunks `keys` together as they are decoded.
+    pub(crate) fn decoded_len_of_all(&self, keys: &[u64]) -> u64 {
+        if self.has_equal_chunks() {
+            return (keys.len() as u64).saturating_mul(self.decoder().decoded_len() as u64);
+        }
+        keys.iter().map(|&key| self.decoded_len_of(key)).fold(0, u64::saturating_add)
+    }
+
+    /// How the index of the shard with this number is encoded.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Metadata`] if the codecs of the index do not fit it.
+    pub(crate) fn sharding_of(&self, shard: u64) -> Result<Option<Cow<'_, Sharding>>> {
+        let Some(longest) = self.sharding() else { return Ok(None) };
+        let in_shard = self.inner.grid.differing_in_shard(shard);
+        Ok(Some(match in_shard {
+            None => Cow::Borrowed(longest),
+            Some(in_shard) => Cow::Owned(longest.with_shape(&in_shard)?),
+        }))
     }
 
     /// The store key of the chunk (the shard, where the array is sharded) at `indices`.
@@ -452,6 +568,11 @@ impl Array {
     /// The bytes of one element of the fill value, as decoded.
     fn stored_fill_value(&self) -> &[u8] {
         self.inner.stored.fill_value.as_deref().unwrap_or_else(|| self.inner.zarrs.fill_value().as_ne_bytes())
+    }
+
+    /// Whether elements of missing chunks are null: there is no fill value of their type.
+    pub(crate) fn has_null_fill(&self) -> bool {
+        self.inner.null_fill
     }
 
     /// The bytes of one element of the fill value, in native byte order.

@@ -2,6 +2,7 @@
 
 use std::num::NonZeroU64;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 
 use zarrs::array::codec::ShardingIndexLocation;
 use zarrs::array::{ArrayToBytesCodecTraits, BytesRepresentation, CodecChain, CodecOptions, FillValue, data_type};
@@ -14,8 +15,9 @@ use crate::store::Value;
 /// How the index of an array's shards is encoded.
 ///
 /// Source: the Zarr v3 codec `sharding_indexed`, version 1.0.
+#[derive(Clone)]
 pub(crate) struct Sharding {
-    codecs: CodecChain,
+    codecs: Arc<CodecChain>,
     /// Shape of the decoded index: subchunks along each axis of a shard, then offset and length.
     shape: Vec<NonZeroU64>,
     at_end: bool,
@@ -36,7 +38,11 @@ pub(crate) struct ShardIndex {
 }
 
 impl Sharding {
-    pub(super) fn new(codecs: CodecChain, location: ShardingIndexLocation, in_shard: &[NonZeroU64]) -> Result<Self> {
+    pub(super) fn new(
+        codecs: Arc<CodecChain>,
+        location: ShardingIndexLocation,
+        in_shard: &[NonZeroU64],
+    ) -> Result<Self> {
         let mut shape = in_shard.to_vec();
         shape.extend(NonZeroU64::new(2));
         let invalid = |what: &str| {
@@ -56,6 +62,17 @@ impl Sharding {
             return Err(invalid("shard index codecs of variable length").expected("codecs of fixed length"));
         };
         Ok(Self { codecs, shape, at_end: location == ShardingIndexLocation::End, encoded_len })
+    }
+
+    /// The same for shards that have so many subchunks along each axis.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub(crate) fn with_shape(&self, in_shard: &[u64]) -> Result<Self> {
+        let empty = || Error::new(ErrorKind::Internal, "a shard without subchunks");
+        let in_shard = in_shard.iter().map(|&len| NonZeroU64::new(len)).collect::<Option<Vec<_>>>();
+        let location = if self.at_end { ShardingIndexLocation::End } else { ShardingIndexLocation::Start };
+        Self::new(self.codecs.clone(), location, &in_shard.ok_or_else(empty)?)
     }
 
     /// Length of the encoded index, in bytes.

@@ -2,6 +2,7 @@
 //! each of them serves.
 //!
 //! * [`layout`]: list offsets per kept axis and the element at which each row starts.
+//! * [`lengths`]: how an axis is cut into parts.
 //! * [`grid`]: the geometry of an array's read chunks and their keys in storage order.
 //! * [`pieces`]: rows and the read chunks that they touch.
 //! * [`points`]: points and the read chunks that they lie in.
@@ -14,6 +15,7 @@ pub(crate) mod blocks;
 pub(crate) mod grid;
 mod group;
 mod layout;
+pub(crate) mod lengths;
 mod pieces;
 mod points;
 pub(crate) mod segments;

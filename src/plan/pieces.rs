@@ -49,10 +49,12 @@ impl Pieces for RowPieces<'_> {
 
     fn for_each(&self, block: Range<usize>, visit: impl FnMut(u64, u32)) -> Result<()> {
         match self.selections.form() {
-            BoundForm::Boxes(boxes) => match (boxes.first_axis(), self.grid.ndim(), self.only) {
-                (Some((starts, stops)), 1, None) => self.for_each_of_lines(starts, stops, block, visit),
-                _ => self.for_each_of_boxes(boxes, block, visit),
-            },
+            BoundForm::Boxes(boxes) => {
+                match (boxes.first_axis().zip(self.grid.equal_len(0)), self.grid.ndim(), self.only) {
+                    (Some((lines, chunk)), 1, None) => self.for_each_of_lines(lines, chunk, block, visit),
+                    _ => self.for_each_of_boxes(boxes, block, visit),
+                }
+            }
             BoundForm::Rows(rows) => self.for_each_of_rows(rows, block, visit),
         }
     }
@@ -124,13 +126,12 @@ impl RowPieces<'_> {
 
     fn for_each_of_lines(
         &self,
-        starts: &[i64],
-        stops: &[i64],
+        (starts, stops): (&[i64], &[i64]),
+        chunk: u64,
         block: Range<usize>,
         mut visit: impl FnMut(u64, u32),
     ) -> Result<()> {
         let grid = self.grid;
-        let chunk = grid.chunk_len(0);
         let mut pulse = self.cancel.pulse();
         for ((row, &start), &stop) in block.clone().zip(&starts[block.clone()]).zip(&stops[block]) {
             pulse.beat()?;

@@ -241,15 +241,15 @@ impl Block {
         let from = self.segments.len();
         match *axis {
             Axis::Steps { axis, range } => {
-                let chunk = grid.chunk_len(axis);
+                let chunks = grid.chunks(axis);
                 let distance = range.step.unsigned_abs();
                 let mut position = 0;
                 while position < range.len as usize {
                     pulse.beat()?;
                     let index = (range.start + position as i64 * range.step) as u64;
-                    let number = grid.chunk_of(axis, index);
-                    let inside = index - number * chunk;
-                    let left = if range.step > 0 { chunk - 1 - inside } else { inside };
+                    let number = chunks.of(index);
+                    let (start, len) = chunks.bounds(number);
+                    let left = if range.step > 0 { len - 1 - (index - start) } else { index - start };
                     let len = ((left / distance + 1) as usize).min(range.len as usize - position);
                     self.push(Segment { key: grid.key_part(axis, number), position, len })?;
                     position += len;

@@ -435,12 +435,16 @@ impl ChunkAt {
         self.keys.clear();
         for axis in 0..grid.ndim() {
             let index = grid.chunk_index(key, axis);
-            let len = grid.chunk_len(axis);
-            self.axes.push((index * len, len));
+            self.axes.push(grid.chunks(axis).bounds(index));
             if with_keys {
                 self.keys.push(grid.key_part(axis, index));
             }
         }
+    }
+
+    /// Its length along `axis`, in elements.
+    pub(crate) fn len(&self, axis: usize) -> u64 {
+        self.axes[axis].1
     }
 }
 

@@ -11,6 +11,7 @@ use crate::error::ErrorKind;
 use crate::plan::blocks::Threads;
 use crate::plan::grid::Grid;
 use crate::plan::group::Groups;
+use crate::plan::lengths::Lengths;
 use crate::random::Bits;
 use crate::selection::{BoundSelections, Indexing, Indices, Item, Mask, OutOfBounds, Selections, Shapes};
 
@@ -37,11 +38,42 @@ fn nonzero(lengths: &[u64]) -> Vec<NonZeroU64> {
     lengths.iter().map(|&len| NonZeroU64::new(len).unwrap()).collect()
 }
 
-/// Arrays of one rank: the shape of each, and of its read chunks.
+/// Arrays of one rank: the shape of each, and the lengths of its read chunks along each axis.
 struct Arrays {
     shapes: Vec<Vec<u64>>,
-    chunks: Vec<Vec<u64>>,
+    chunks: Vec<Vec<Vec<u64>>>,
     grids: Vec<Grid>,
+}
+
+/// Lengths of read chunks that cover an axis, all the same or not, and of shards of them, in read chunks.
+fn random_lengths(bits: &mut Bits, len: u64, longest: u64) -> (Vec<u64>, Lengths, Lengths) {
+    let one = |len: u64| (nonzero(&[len])[0], NonZeroU64::MIN);
+    let cut = |bits: &mut Bits, len: u64, longest: u64| {
+        let equal = (bits.below(2) == 0).then(|| 1 + bits.below(longest));
+        let (mut lengths, mut left) = (vec![], len);
+        while left > 0 || lengths.is_empty() {
+            let next = equal.unwrap_or_else(|| 1 + bits.below(longest));
+            lengths.push(next);
+            left = left.saturating_sub(next);
+        }
+        lengths
+    };
+    let chunks = cut(bits, len, longest / 2 + 1);
+    let shards = cut(bits, chunks.len() as u64, 3);
+    let lengths = |axis: u64, lengths: &[u64]| Lengths::new(axis, lengths.iter().map(|&len| one(len))).unwrap();
+    let found = (lengths(len, &chunks), lengths(chunks.len() as u64, &shards));
+    (chunks, found.0, found.1)
+}
+
+/// Number, first index and length of the read chunk that holds `index`.
+fn of(lengths: &[u64], index: u64) -> (u64, u64, u64) {
+    let mut start = 0;
+    let number = lengths.iter().position(|len| {
+        start += len;
+        index < start
+    });
+    let number = number.expect("an index of the axis");
+    (number as u64, start - lengths[number], lengths[number])
 }
 
 fn random_arrays(bits: &mut Bits) -> Arrays {
@@ -50,11 +82,16 @@ fn random_arrays(bits: &mut Bits) -> Arrays {
     let mut arrays = Arrays { shapes: vec![], chunks: vec![], grids: vec![] };
     for _ in 0..=bits.below(3) / 2 {
         let shape: Vec<u64> = (0..rank).map(|_| bits.below(longest + 1)).collect();
-        let chunk: Vec<u64> = (0..rank).map(|_| 1 + bits.below(longest / 2 + 1)).collect();
-        let in_shard: Vec<u64> = (0..rank).map(|_| 1 + bits.below(3)).collect();
-        arrays.grids.push(Grid::new(&shape, &nonzero(&chunk), &nonzero(&in_shard)).unwrap());
+        let (mut all, mut chunks, mut shards) = (vec![], vec![], vec![]);
+        for &len in &shape {
+            let (lengths, chunk, in_shard) = random_lengths(bits, len, longest);
+            all.push(lengths);
+            chunks.push(chunk);
+            shards.push(in_shard);
+        }
+        arrays.grids.push(Grid::with_lengths(&shape, chunks, shards).unwrap());
         arrays.shapes.push(shape);
-        arrays.chunks.push(chunk);
+        arrays.chunks.push(all);
     }
     arrays
 }
@@ -185,14 +222,16 @@ fn check(plan: &Plan, arrays: &Arrays) {
     let mut written = vec![0; cells.len()];
     let (mut at, mut piece, mut pieces) = (ChunkAt::default(), PieceBuffers::default(), 0);
     for (source, part) in plan.parts().iter().enumerate() {
-        let (chunk, groups) = (&arrays.chunks[source], part.groups());
+        let (chunks, groups) = (&arrays.chunks[source], part.groups());
         assert!(groups.chunks().is_sorted_by(|a, b| a < b), "a read chunk occurs twice");
-        let strides: Vec<usize> =
-            (0..chunk.len()).map(|axis| chunk[axis + 1..].iter().product::<u64>() as usize).collect();
         for (number, &key) in groups.chunks().iter().enumerate() {
             let mut index = Vec::new();
             part.grid().chunk_indices(key, &mut index);
             at.set(part, key, true);
+            let shape: Vec<u64> = chunks.iter().zip(&index).map(|(lengths, &at)| lengths[at as usize]).collect();
+            let strides: Vec<usize> =
+                (0..shape.len()).map(|axis| shape[axis + 1..].iter().product::<u64>() as usize).collect();
+            assert!(shape.iter().enumerate().all(|(axis, &len)| at.len(axis) == len));
             assert!(!groups.rows(number).is_empty());
             for &row in groups.rows(number) {
                 assert_eq!(plan.selections().shapes().source(row as usize), source);
@@ -208,13 +247,13 @@ fn check(plan: &Plan, arrays: &Arrays) {
                         }
                         let to = piece.row_start + to;
                         let cell = cells[to].as_ref().expect("an element of the array");
-                        let own: Vec<u64> = cell.iter().zip(chunk).map(|(at, chunk)| at / chunk).collect();
+                        let own: Vec<u64> = cell.iter().zip(chunks).map(|(&at, lengths)| of(lengths, at).0).collect();
                         assert_eq!(own, index, "an element of another read chunk");
                         let local = cell
                             .iter()
-                            .zip(chunk)
+                            .zip(chunks)
                             .zip(&strides)
-                            .map(|((at, chunk), stride)| at % chunk * *stride as u64);
+                            .map(|((&at, lengths), stride)| (at - of(lengths, at).1) * *stride as u64);
                         assert_eq!(from as u64, local.sum::<u64>());
                         written[to] += 1;
                     }

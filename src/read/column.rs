@@ -19,7 +19,7 @@ use super::variable::VariableRead;
 use super::worker::{Worker, WorkerScratch, shared_len};
 use crate::arrow::ElementType;
 use crate::cache::{Cached, CachedPart, ChunkCache, Found as Lookup, Key as CacheKey, Promise, Version};
-use crate::chunk::{Array, CELL_LEN, Cast, DirectScratch, Extent, Granularity};
+use crate::chunk::{Array, CELL_LEN, Cast, Decoder, DirectScratch, Extent, Granularity};
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::{Scratch, reserve_chunk, room};
 use crate::plan::Part;
@@ -157,10 +157,7 @@ impl<'a> ColumnRead<'a> {
                 Ok(Some(claim))
             }
             (Arrived::Decoded(bytes), _) => self.copy_cached(claim, &bytes, worker).map(|()| None),
-            (Arrived::Encoded(held), Some(keep)) => {
-                self.read_to_keep(claim, &Place::Value(Value::Held(held)), &key, keep, worker)
-            }
-            (Arrived::Encoded(held), None) => self.read_held(claim, held, &key, worker),
+            (Arrived::Encoded(held), keep) => self.read_held(claim, held, &key, keep, worker),
         };
         worker.hold(0);
         match outcome.map_err(|error| self.locate_error(error, chunk))? {
@@ -172,8 +169,18 @@ impl<'a> ColumnRead<'a> {
         }
     }
 
-    fn read_held(&self, claim: Claim, held: Held, key: &StoreKey, worker: &mut Worker<'_>) -> Result<Option<Claim>> {
-        let place = Place::Value(Value::Held(held));
+    fn read_held(
+        &self,
+        claim: Claim,
+        held: Held,
+        key: &StoreKey,
+        keep: Option<(Promise, Option<Version>)>,
+        worker: &mut Worker<'_>,
+    ) -> Result<Option<Claim>> {
+        let place = self.fetch.place(self.id(claim.chunk()), Value::Held(held))?;
+        if let Some(keep) = keep {
+            return self.read_to_keep(claim, &place, key, keep, worker);
+        }
         if let Some(variable) = &self.variable {
             return variable.chunk(claim, (&self.fetch, &place, key), &self.scatter, worker);
         }
@@ -190,8 +197,9 @@ impl<'a> ColumnRead<'a> {
         (promise, version): (Promise, Option<Version>),
         worker: &mut Worker<'_>,
     ) -> Result<Option<Claim>> {
-        let decoder = self.array.decoder();
-        worker.require(&self.need(place.known_len(), &Demand::default(), place.value().is_held()), "one chunk")?;
+        let decoder = self.fetch.decoder(place);
+        let need = self.need(decoder, place.known_len(), &Demand::default(), place.value().is_held());
+        worker.require(&need, "one chunk")?;
         let WorkerScratch { encoded, direct, .. } = &mut worker.scratch;
         let Fetched::Encoded(bytes) = self.fetch.fetch(place, key, None, encoded, worker.counters)? else {
             promise.keep(Cached::Absent, version);
@@ -250,10 +258,22 @@ impl<'a> ColumnRead<'a> {
         self.scatter.claim_chunk(chunk)
     }
 
+    /// The key in the grid of the read chunk at position `chunk` of the plan.
+    fn id(&self, chunk: usize) -> u64 {
+        self.part().groups().chunks()[chunk]
+    }
+
     /// The key of the store that holds the read chunk at position `chunk` of the plan.
     pub(super) fn key(&self, chunk: usize) -> StoreKey {
-        let part = self.part();
-        self.array.chunk_key(&part.grid().shard_indices(part.groups().chunks()[chunk]))
+        self.array.chunk_key(&self.part().grid().shard_indices(self.id(chunk)))
+    }
+
+    /// What decodes the read chunk at position `chunk` of the plan, if that is not the decoder of the array.
+    ///
+    /// # Errors
+    /// As [`Array::decoder_of`].
+    pub(super) fn differing_decoder(&self, chunk: usize) -> Result<Option<Arc<Decoder>>> {
+        self.array.decoder_of(self.id(chunk))
     }
 
     /// Says of which array an error is.
@@ -266,35 +286,30 @@ impl<'a> ColumnRead<'a> {
         self.name_error(error.at_key(self.key(chunk).as_str()))
     }
 
-    /// Whether read chunks are stored as they are decoded.
-    pub(super) fn is_stored_as_is(&self) -> bool {
-        self.array.decoder().granularity() == Granularity::Stored && self.variable.is_none()
+    /// Whether read chunks that `decoder` decodes are stored as they are decoded.
+    pub(super) fn is_stored_as_is(&self, decoder: &Decoder) -> bool {
+        decoder.granularity() == Granularity::Stored && self.variable.is_none()
     }
 
-    /// # Errors
-    /// As [`Fetch::check_len`].
-    pub(super) fn check_encoded_len(&self, len: u64) -> Result<()> {
-        self.fetch.check_encoded_len(len)
-    }
-
-    /// Of a claimed read chunk that is stored as it is, the bytes that are wanted, with gaps of up to `gap` bytes read over.
-    /// `None` if that is all of it.
+    /// Of a claimed read chunk that `decoder` decodes and that is stored as it is, the bytes that are wanted, with gaps of up
+    /// to `gap` bytes read over. `None` if that is all of it.
     pub(super) fn ranges(
         &self,
+        decoder: &Decoder,
         claim: &Claim,
         gap: usize,
         pieces: &mut PieceScratch,
     ) -> Result<Option<Vec<Range<usize>>>> {
-        if !self.is_stored_as_is() || self.cache.is_some() || self.array.decoder().decoded_len() <= READ_GAP {
+        if !self.is_stored_as_is(decoder) || self.cache.is_some() || decoder.decoded_len() <= READ_GAP {
             return Ok(None);
         }
-        let demand = self.ranges_or_all(claim, gap.max(READ_GAP), pieces)?;
+        let demand = self.ranges_or_all(claim, decoder.decoded_len(), gap.max(READ_GAP), pieces)?;
         Ok(demand.wanted.filter(|_| demand.in_ranges))
     }
 
     fn count_pieces(&self, claim: &Claim, worker: &Worker<'_>) {
         let pieces = self.scatter.part().groups().rows(claim.chunk()).len();
-        worker.counters.took(pieces, self.array.decoder().decoded_len());
+        worker.counters.took(pieces, self.array.decoded_len_of(self.id(claim.chunk())) as usize);
     }
 
     /// Gives the claim back if the store does not hold the read chunk.
@@ -350,7 +365,8 @@ impl<'a> ColumnRead<'a> {
     fn longest_stretch(&self, worker: &Worker<'_>) -> u64 {
         let most = self.array.source().request().most;
         let most = worker.reservation.limit().map_or(most, |limit| {
-            let others = Need { encoded: 0, ..self.need(None, &Demand::default(), false) }.total();
+            let others = self.need(self.array.decoder(), None, &Demand::default(), false);
+            let others = Need { encoded: 0, ..others }.total();
             // Buffers are rounded up by an eighth or a page.
             most.min((limit / self.workers).saturating_sub(others).saturating_sub(1 << 12) / 9 * 8)
         });
@@ -409,7 +425,8 @@ impl<'a> ColumnRead<'a> {
         let span = stretch.span();
         let mut need = Need { encoded: room((span.end - span.start) as usize), ..Need::default() };
         for member in &members {
-            let Need { decoded, cast, index, .. } = self.need(member.place.known_len(), &member.demand, false);
+            let decoder = self.fetch.decoder(&member.place);
+            let Need { decoded, cast, index, .. } = self.need(decoder, member.place.known_len(), &member.demand, false);
             need = Need {
                 decoded: need.decoded.max(decoded),
                 cast: need.cast.max(cast),
@@ -431,7 +448,14 @@ impl<'a> ColumnRead<'a> {
             let beyond = || Error::new(ErrorKind::Internal, "a subchunk beyond what was fetched");
             let bytes = place.known_len().and_then(|len| bytes.as_ref().get(at..)?.get(..len as usize));
             let buffers = Buffers { direct: &mut *direct, cast: &mut *cast, pieces: &mut *pieces };
-            self.decode(claim, bytes.ok_or_else(beyond)?, &demand, buffers, worker.counters)?;
+            self.decode(
+                claim,
+                self.fetch.decoder(&place),
+                bytes.ok_or_else(beyond)?,
+                &demand,
+                buffers,
+                worker.counters,
+            )?;
         }
         drop(bytes);
         worker.hold(shared);
@@ -443,38 +467,43 @@ impl<'a> ColumnRead<'a> {
 
     /// What has to be fetched and decoded of the claimed read chunk.
     fn demand(&self, claim: &Claim, place: &Place, pieces: &mut PieceScratch) -> Result<Demand> {
-        let decoder = self.array.decoder();
+        let decoder = self.fetch.decoder(place);
         let (len, granularity) = (decoder.decoded_len(), decoder.granularity());
         let in_ranges = granularity == Granularity::Stored && len > READ_GAP && place.known_len() == Some(len as u64);
         if !in_ranges && granularity != Granularity::Blocks && self.cast.is_none() {
             return Ok(Demand::default());
         }
         if in_ranges {
-            return self.ranges_or_all(claim, READ_GAP, pieces);
+            return self.ranges_or_all(claim, len, READ_GAP, pieces);
         }
         if let Some(run) = self.scatter.only_run(claim, pieces)? {
             let run = self.uncast(run.source)..self.uncast(run.source + run.len);
             return Ok(Demand { wanted: (run != (0..len)).then(|| vec![run]), in_ranges, one_run: true });
         }
-        Ok(Demand { wanted: self.wanted(claim, 0, pieces)?, in_ranges, one_run: false })
+        Ok(Demand { wanted: self.wanted(claim, len, 0, pieces)?, in_ranges, one_run: false })
     }
 
-    /// The bytes that are wanted of a read chunk that is stored as it is, if they are not nearly all.
-    fn ranges_or_all(&self, claim: &Claim, gap: usize, pieces: &mut PieceScratch) -> Result<Demand> {
-        let len = self.array.decoder().decoded_len();
+    /// The bytes that are wanted of a read chunk of `len` bytes that is stored as it is, if they are not nearly all.
+    fn ranges_or_all(&self, claim: &Claim, len: usize, gap: usize, pieces: &mut PieceScratch) -> Result<Demand> {
         if let Some(run) = self.scatter.only_run(claim, pieces)? {
             let run = self.uncast(run.source)..self.uncast(run.source + run.len);
             return Ok(Demand { wanted: Some(vec![run]), in_ranges: true, one_run: true });
         }
-        let wanted = self.wanted(claim, gap, pieces)?;
+        let wanted = self.wanted(claim, len, gap, pieces)?;
         let wanted = wanted.filter(|wanted| wanted.iter().map(Range::len).sum::<usize>() <= len / 8 * 7);
         Ok(Demand { in_ranges: wanted.is_some(), wanted, one_run: false })
     }
 
-    /// The bytes of the claimed read chunk that are wanted, with gaps of up to `gap` bytes read over. `None` if that is all.
-    fn wanted(&self, claim: &Claim, gap: usize, pieces: &mut PieceScratch) -> Result<Option<Vec<Range<usize>>>> {
-        let limit = ranges_limit(self.array.decoder().decoded_len());
-        let wanted = self.scatter.wanted(claim, self.after_cast(gap), limit, pieces)?;
+    /// The bytes of the claimed read chunk of `len` bytes that are wanted, with gaps of up to `gap` bytes read over. `None` if
+    /// that is all.
+    fn wanted(
+        &self,
+        claim: &Claim,
+        len: usize,
+        gap: usize,
+        pieces: &mut PieceScratch,
+    ) -> Result<Option<Vec<Range<usize>>>> {
+        let wanted = self.scatter.wanted(claim, self.after_cast(gap), ranges_limit(len), pieces)?;
         let mut wanted = wanted.map(std::mem::take);
         for range in wanted.iter_mut().flatten() {
             *range = self.uncast(range.start)..self.uncast(range.end);
@@ -484,8 +513,7 @@ impl<'a> ColumnRead<'a> {
 
     /// What reading a read chunk takes of memory, at most. `known_len` is its encoded length, if that is known; if it `is_held`,
     /// its encoded bytes are there already.
-    fn need(&self, known_len: Option<u64>, demand: &Demand, is_held: bool) -> Need {
-        let decoder = self.array.decoder();
+    fn need(&self, decoder: &Decoder, known_len: Option<u64>, demand: &Demand, is_held: bool) -> Need {
         let wanted = demand.wanted_len().unwrap_or(decoder.decoded_len());
         // A single run goes straight to its place.
         let cast = if self.cast.is_none() || demand.one_run { 0 } else { self.after_cast(wanted) };
@@ -530,7 +558,8 @@ impl<'a> ColumnRead<'a> {
     /// Fetches, decodes and scatters. Gives the claim back if the store does not hold the read chunk.
     fn read(&self, member: Member, key: &StoreKey, worker: &mut Worker<'_>) -> Result<Option<Claim>> {
         let is_held = member.place.value().is_held();
-        worker.require(&self.need(member.place.known_len(), &member.demand, is_held), "one chunk")?;
+        let decoder = self.fetch.decoder(&member.place);
+        worker.require(&self.need(decoder, member.place.known_len(), &member.demand, is_held), "one chunk")?;
         if member.demand.in_ranges {
             self.read_ranges(member, key, worker)?;
             worker.hold(0);
@@ -542,7 +571,8 @@ impl<'a> ColumnRead<'a> {
         let Fetched::Encoded(encoded) = fetched else { return Ok(Some(claim)) };
         // What was fetched before is not this worker's.
         let shared = if is_held { 0 } else { shared_len(&encoded) };
-        self.decode(claim, encoded.as_ref(), &demand, Buffers { direct, cast, pieces }, worker.counters)?;
+        let buffers = Buffers { direct, cast, pieces };
+        self.decode(claim, self.fetch.decoder(&place), encoded.as_ref(), &demand, buffers, worker.counters)?;
         drop(encoded);
         worker.hold(shared);
         Ok(None)
@@ -552,12 +582,12 @@ impl<'a> ColumnRead<'a> {
     fn decode(
         &self,
         claim: Claim,
+        decoder: &Decoder,
         encoded: &[u8],
         demand: &Demand,
         buffers: Buffers<'_>,
         counters: &Counters,
     ) -> Result<()> {
-        let decoder = self.array.decoder();
         let len = decoder.decoded_len();
         let Buffers { direct, cast, pieces } = buffers;
         if decoder.is_foreign() {
@@ -592,7 +622,7 @@ impl<'a> ColumnRead<'a> {
     /// Reads only the wanted bytes of a read chunk that is stored as it is.
     fn read_ranges(&self, member: Member, key: &StoreKey, worker: &mut Worker<'_>) -> Result<()> {
         let Member { claim, place, demand } = member;
-        let decoder = self.array.decoder();
+        let decoder = self.fetch.decoder(&place);
         let WorkerScratch { encoded, cast, pieces, .. } = &mut worker.scratch;
         let wanted = demand.wanted.as_deref().unwrap_or_default();
         let bytes = wanted.iter().map(Range::len).sum();
@@ -637,7 +667,8 @@ impl<'a> ColumnRead<'a> {
                 Ok(())
             });
         }
-        let whole = 0..self.array.decoder().decoded_len();
+        // Where it is not known what is wanted, all was decoded.
+        let whole = 0..extents.iter().map(|extent| extent.source.end).max().unwrap_or(0);
         let wanted = demand.wanted.as_deref().unwrap_or(std::slice::from_ref(&whole));
         let mut rest = buffer.grow(self.after_cast(wanted.iter().map(Range::len).sum()))?;
         let mut cast_extents = Vec::with_capacity(wanted.len());

@@ -67,9 +67,7 @@ pub(crate) fn execute(columns: &[Column<'_>], options: &ReadOptions, stats: &mut
         last_of_column.push(reads.len());
     }
 
-    let bytes = |read: &ColumnRead<'_>| {
-        (read.part().groups().chunks().len() as u64).saturating_mul(read.array().decoder().decoded_len() as u64)
-    };
+    let bytes = |read: &ColumnRead<'_>| read.array().decoded_len_of_all(read.part().groups().chunks());
     let bytes = reads.iter().map(bytes).fold(0, u64::saturating_add);
     let counters = Counters::new(options.progress.clone(), chunks, bytes);
     let failure = Failure::default();

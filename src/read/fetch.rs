@@ -27,8 +27,8 @@ const HEAD: usize = 4 << 10;
 
 /// Where the encoded bytes of a read chunk lie in the store.
 pub(super) enum Place {
-    /// They are the whole value.
-    Value(Value),
+    /// They are the whole value. Where read chunks differ in shape, with what decodes it.
+    Value(Value, Option<Arc<Decoder>>),
     /// They are `len` bytes of a shard.
     Shard { shard: Arc<Shard>, start: u64, len: u64 },
 }
@@ -52,14 +52,14 @@ pub(super) struct Fetch<'a> {
 impl Place {
     pub(super) fn value(&self) -> &Value {
         match self {
-            Self::Value(value) => value,
+            Self::Value(value, _) => value,
             Self::Shard { shard, .. } => &shard.value,
         }
     }
 
     pub(super) fn start(&self) -> u64 {
         match self {
-            Self::Value(_) => 0,
+            Self::Value(..) => 0,
             Self::Shard { start, .. } => *start,
         }
     }
@@ -67,7 +67,7 @@ impl Place {
     /// Encoded length in bytes, where it is known.
     pub(super) fn known_len(&self) -> Option<u64> {
         match self {
-            Self::Value(value) => value.known_len(),
+            Self::Value(value, _) => value.known_len(),
             Self::Shard { len, .. } => Some(*len),
         }
     }
@@ -107,7 +107,8 @@ impl<'a> Fetch<'a> {
         counters: &Counters,
     ) -> Result<Option<Place>> {
         if self.array.sharding().is_none() {
-            return Ok(self.array.source().open(key)?.map(Place::Value));
+            let Some(value) = self.array.source().open(key)? else { return Ok(None) };
+            return self.place(id, value).map(Some);
         }
         let grid = self.part.grid();
         let shard = self.shards.get(self.array, self.part, grid.shard(id), key, scratch, counters)?;
@@ -116,6 +117,22 @@ impl<'a> Fetch<'a> {
             Entry::Missing => None,
             Entry::Bytes { start, len } => Some(Place::Shard { shard, start, len }),
         })
+    }
+
+    /// The place of the read chunk `id` that is all of `value`.
+    ///
+    /// # Errors
+    /// As [`Array::decoder_of`].
+    pub(super) fn place(&self, id: u64, value: Value) -> Result<Place> {
+        Ok(Place::Value(value, self.array.decoder_of(id)?))
+    }
+
+    /// What decodes the read chunk at `place`.
+    pub(super) fn decoder<'p>(&'p self, place: &'p Place) -> &'p Decoder {
+        match place {
+            Place::Value(_, Some(decoder)) => decoder,
+            _ => self.array.decoder(),
+        }
     }
 
     /// Lets go of the read chunk `id`: its shard is closed after the last.
@@ -127,14 +144,10 @@ impl<'a> Fetch<'a> {
     pub(super) fn fetches_all(&self, place: &Place, demand: &Demand) -> bool {
         if demand.in_ranges {
             // Straight to their place, if there is a file.
-            return !self.array.source().is_local() && demand.wanted_len() == Some(self.array.decoder().decoded_len());
+            return !self.array.source().is_local() && demand.wanted_len() == Some(self.decoder(place).decoded_len());
         }
-        demand.wanted.is_none() || place.known_len().is_none_or(|len| !self.reads_in_part(len))
-    }
-
-    /// Whether so little may be wanted of a read chunk of `len` encoded bytes that they are not all read.
-    fn reads_in_part(&self, len: u64) -> bool {
-        self.array.decoder().reads_in_part() && len > (HEAD + READ_GAP) as u64
+        let decoder = self.decoder(place);
+        demand.wanted.is_none() || place.known_len().is_none_or(|len| !reads_in_part(decoder, len))
     }
 
     /// Checks that the read chunk at `place` can have the length that it has.
@@ -142,20 +155,7 @@ impl<'a> Fetch<'a> {
     /// # Errors
     /// [`ErrorKind::Decode`] if it is too long.
     pub(super) fn check_len(&self, place: &Place) -> Result<()> {
-        place.known_len().map_or(Ok(()), |known| self.check_encoded_len(known))
-    }
-
-    /// [`check_len`](Self::check_len) of a read chunk that has `known` encoded bytes.
-    pub(super) fn check_encoded_len(&self, known: u64) -> Result<()> {
-        let decoder = self.array.decoder();
-        match decoder.max_encoded_len() {
-            Some(most) if known > most => {
-                Err(Error::new(ErrorKind::Decode, format!("the chunk has {known} encoded bytes"))
-                    .expected(format!("at most {most}, because it decodes to {}", decoder.decoded_len()))
-                    .remedy("The chunk is corrupt; write it again."))
-            }
-            _ => Ok(()),
-        }
+        place.known_len().map_or(Ok(()), |known| check_encoded_len(self.decoder(place), known))
     }
 
     /// Bytes of memory that the index of one shard takes.
@@ -177,18 +177,18 @@ impl<'a> Fetch<'a> {
         scratch: &'s mut Scratch,
         counters: &Counters,
     ) -> Result<Fetched<'s>> {
-        let decoder = self.array.decoder();
+        let decoder = self.decoder(place);
         self.check_len(place)?;
         let began = Instant::now();
         let (bytes, read) = match (wanted, place.known_len()) {
-            (Some(wanted), Some(len)) if self.reads_in_part(len) && !place.value().is_held() => {
+            (Some(wanted), Some(len)) if reads_in_part(decoder, len) && !place.value().is_held() => {
                 let buffer = scratch.grow(len as usize)?;
                 let read = read_in_part(decoder, place, key, wanted, buffer)?;
                 (Encoded::Scratch(buffer), read)
             }
             _ => {
                 let bytes = match place {
-                    Place::Value(value) => value.read_all(key, scratch)?,
+                    Place::Value(value, _) => value.read_all(key, scratch)?,
                     Place::Shard { shard, start, len } => Some(shard.value.read_range(key, *start, *len, scratch)?),
                 };
                 let Some(bytes) = bytes else { return Ok(Fetched::Missing) };
@@ -240,6 +240,26 @@ impl<'a> Fetch<'a> {
         self.ahead.observe(at, began.elapsed());
         Ok(extents)
     }
+}
+
+/// Checks that a read chunk that `decoder` decodes can have `known` encoded bytes.
+///
+/// # Errors
+/// [`ErrorKind::Decode`] if they are too many.
+pub(super) fn check_encoded_len(decoder: &Decoder, known: u64) -> Result<()> {
+    match decoder.max_encoded_len() {
+        Some(most) if known > most => {
+            Err(Error::new(ErrorKind::Decode, format!("the chunk has {known} encoded bytes"))
+                .expected(format!("at most {most}, because it decodes to {}", decoder.decoded_len()))
+                .remedy("The chunk is corrupt; write it again."))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Whether so little may be wanted of a read chunk of `len` encoded bytes that they are not all read.
+fn reads_in_part(decoder: &Decoder, len: u64) -> bool {
+    decoder.reads_in_part() && len > (HEAD + READ_GAP) as u64
 }
 
 /// Reads of `len` encoded bytes only those that decoding `wanted` needs, each to its place; all where nearly all are

@@ -115,14 +115,15 @@ pub(super) struct Line {
 }
 
 impl<'a> Lines<'a> {
-    /// `None` if some piece may be more than one run.
+    /// `None` if some piece may be more than one run. `strides` are those of the longest read chunk: where these are as
+    /// they must be, read chunks that are shorter along the first axis have no others.
     pub(super) fn new(plan: &'a Plan, part: &'a Part, item: usize, strides: &[usize]) -> Option<Self> {
         let BoundForm::Boxes(boxes) = plan.selections().form() else { return None };
         let (starts, stops) = boxes.first_axis()?;
         let mut unit = 1_usize;
         for axis in (1..plan.ndim()).rev() {
             let len = plan.selections().shapes().common(axis)?;
-            if part.grid().chunk_len(axis) != len || strides[axis] != unit {
+            if part.grid().equal_len(axis) != Some(len) || strides[axis] != unit {
                 return None;
             }
             unit = unit.checked_mul(len as usize)?;
@@ -135,8 +136,7 @@ impl<'a> Lines<'a> {
     }
 
     pub(super) fn chunk(&self, key: u64) -> Line {
-        let len = self.grid.chunk_len(0);
-        let start = self.grid.chunk_index(key, 0).saturating_mul(len);
+        let (start, len) = self.grid.chunks(0).bounds(self.grid.chunk_index(key, 0));
         Line { start: start as i64, stop: start.saturating_add(len).min(i64::MAX as u64) as i64 }
     }
 

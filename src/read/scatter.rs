@@ -34,8 +34,10 @@ pub(super) struct Scatter<'a> {
     zeroed: bool,
     /// Bytes per element.
     item: usize,
-    /// Distance between neighbours along each axis of a decoded read chunk, in elements.
+    /// Distance between neighbours along each axis of the longest read chunk when it is decoded, in elements.
     strides: &'a [usize],
+    /// Where read chunks differ in shape, the order in which their axes are stored, outermost first.
+    order: Option<Vec<usize>>,
     lines: Option<Lines<'a>>,
     id: u64,
     next: AtomicUsize,
@@ -71,13 +73,14 @@ pub(super) struct PieceScratch {
     pieces: PieceBuffers,
     batch: Vec<Piece>,
     at: ChunkAt,
+    strides: Vec<usize>,
     walk: Vec<Step>,
     hops: Hops,
     wanted: Vec<Range<usize>>,
 }
 
 /// Pairs a proven plan with its output: one scatter for each of the plan's arrays. `zeroed` says that the output is zero
-/// everywhere, `strides` are those of a decoded read chunk of each array.
+/// everywhere, `strides` are those of a decoded read chunk of each array, the longest where they differ.
 ///
 /// # Errors
 /// [`ErrorKind::Internal`] if the output has another length than the plan's elements of `item` bytes, or `strides`
@@ -109,6 +112,7 @@ pub(super) fn scatters<'a>(
             zeroed,
             item,
             strides,
+            order: order(part, strides),
             lines: Lines::new(plan, part, item, strides),
             id: SCATTERS.fetch_add(1, Ordering::Relaxed),
             next: AtomicUsize::new(0),
@@ -118,6 +122,18 @@ pub(super) fn scatters<'a>(
         })
     };
     plan.parts().iter().zip(strides).map(scatter).collect()
+}
+
+/// The order in which the axes of read chunks are stored, by the strides of the longest, where they differ in shape.
+///
+/// Axes that have the same stride may stand in any order: all but one of them have a length of one in all read chunks.
+fn order(part: &Part, strides: &[usize]) -> Option<Vec<usize>> {
+    let mut order: Vec<usize> = (0..strides.len()).collect();
+    if order.iter().all(|&axis| part.grid().equal_len(axis).is_some()) {
+        return None;
+    }
+    order.sort_by_key(|&axis| std::cmp::Reverse(strides[axis]));
+    Some(order)
 }
 
 /// Checks that all claims were carried out and that together they wrote every byte that lies in an array.
@@ -233,17 +249,17 @@ impl<'a> Scatter<'a> {
     /// [`copy`](Self::copy) where rows are no boxes.
     fn copy_products(&self, claim: &Claim, decoded: &[u8], extent: &Extent, scratch: &mut PieceScratch) -> Result<()> {
         let beyond = || Error::new(ErrorKind::Internal, "a piece reaches beyond its buffer");
-        let PieceScratch { pieces, at, walk, hops, .. } = scratch;
+        let PieceScratch { pieces, at, strides, walk, hops, .. } = scratch;
         let (rows, key) = self.chunk(claim)?;
-        at.set(self.part, key, true);
+        let strides = self.look_up(key, at, strides);
         let source = decoded.get(extent.at..extent.at + extent.source.len()).ok_or_else(beyond)?;
         let mut copied = 0;
         for &row in rows {
-            if let Some(picks) = self.tiling.picks(row, at, self.strides)? {
+            if let Some(picks) = self.tiling.picks(row, at, strides)? {
                 copied += self.copy_picks(&picks, source, extent.source.start)?;
                 continue;
             }
-            self.tiling.product(row, at, self.strides, &mut pieces.product)?;
+            self.tiling.product(row, at, strides, &mut pieces.product)?;
             let touched = Touched::of(&pieces.product, self.item)?;
             if touched.source.start < extent.source.start
                 || touched.source.end > extent.source.end
@@ -265,7 +281,7 @@ impl<'a> Scatter<'a> {
                 });
                 continue;
             }
-            self.tiling.for_each(row, at, self.strides, pieces, |piece| {
+            self.tiling.for_each(row, at, strides, pieces, |piece| {
                 let run = Run::of(piece, self.item, walk)?;
                 self.copy_run(run, walk, decoded, std::slice::from_ref(extent))
             })?;
@@ -348,13 +364,13 @@ impl<'a> Scatter<'a> {
         limit: usize,
         scratch: &'s mut PieceScratch,
     ) -> Result<Option<&'s mut Vec<Range<usize>>>> {
-        let PieceScratch { pieces, at, walk, wanted, .. } = scratch;
+        let PieceScratch { pieces, at, strides, walk, wanted, .. } = scratch;
         wanted.clear();
         let (rows, key) = self.chunk(claim)?;
-        at.set(self.part, key, !self.tiling.one_piece_each());
+        let strides = self.look_up(key, at, strides);
         let mut too_many = false;
         for &row in rows {
-            self.tiling.for_each(row, at, self.strides, pieces, |piece| {
+            self.tiling.for_each(row, at, strides, pieces, |piece| {
                 let run = Run::of(piece, self.item, walk)?;
                 let cut = run.cut(walk, gap);
                 let runs = walk[..cut].iter().fold(1, |runs: usize, step| runs.saturating_mul(step.len));
@@ -395,16 +411,16 @@ impl<'a> Scatter<'a> {
             let end = ends.max().unwrap_or(0);
             return Ok((end <= limit).then_some(end));
         }
-        let PieceScratch { pieces, at, walk, .. } = scratch;
-        at.set(self.part, key, !self.tiling.one_piece_each());
+        let PieceScratch { pieces, at, strides, walk, .. } = scratch;
+        let strides = self.look_up(key, at, strides);
         let mut end = 0;
         for &row in rows {
             end = end.max(if self.tiling.one_piece_each() {
-                self.piece(row, at, &mut pieces.piece)?;
+                self.piece(row, at, strides, &mut pieces.piece)?;
                 let run = Run::of(&pieces.piece, self.item, walk)?;
                 let span = run.source_span(walk);
                 span.ok_or_else(|| Error::new(ErrorKind::Internal, "a piece overflows"))?.end
-            } else if let Some(picks) = self.tiling.picks(row, at, self.strides)? {
+            } else if let Some(picks) = self.tiling.picks(row, at, strides)? {
                 let mut last = 0;
                 picks.for_each(|place, _| {
                     last = last.max(place);
@@ -412,7 +428,7 @@ impl<'a> Scatter<'a> {
                 });
                 (last + 1).saturating_mul(self.item)
             } else {
-                self.tiling.product(row, at, self.strides, &mut pieces.product)?;
+                self.tiling.product(row, at, strides, &mut pieces.product)?;
                 Touched::of(&pieces.product, self.item)?.source.end
             });
             if end > limit {
@@ -428,9 +444,9 @@ impl<'a> Scatter<'a> {
         if !self.tiling.one_piece_each() {
             return Ok(None);
         }
-        let PieceScratch { pieces, at, walk, .. } = scratch;
-        at.set(self.part, key, false);
-        self.piece(row, at, &mut pieces.piece)?;
+        let PieceScratch { pieces, at, strides, walk, .. } = scratch;
+        let strides = self.look_up(key, at, strides);
+        self.piece(row, at, strides, &mut pieces.piece)?;
         let run = Run::of(&pieces.piece, self.item, walk)?;
         Ok((walk.is_empty() && run.len > 0).then_some(run))
     }
@@ -508,16 +524,16 @@ impl<'a> Scatter<'a> {
         scratch: &mut PieceScratch,
         mut visit: impl FnMut(&Self, &Piece, &mut Vec<Step>) -> Result<usize>,
     ) -> Result<()> {
-        let PieceScratch { pieces, batch, at, walk, .. } = scratch;
+        let PieceScratch { pieces, batch, at, strides, walk, .. } = scratch;
         let (rows, key) = self.chunk(&claim)?;
-        at.set(self.part, key, !self.tiling.one_piece_each());
+        let strides = self.look_up(key, at, strides);
         let mut copied = 0;
         if self.tiling.one_piece_each() {
             batch.resize_with(BATCH, Piece::default);
             for rows in rows.chunks(BATCH) {
                 // Some rows at a time: their bounds lie anywhere in memory, and loads that nothing depends on overlap.
                 for (piece, &row) in batch.iter_mut().zip(rows) {
-                    self.piece(row, at, piece)?;
+                    self.piece(row, at, strides, piece)?;
                 }
                 for piece in &batch[..rows.len()] {
                     copied += visit(self, piece, walk)?;
@@ -525,7 +541,7 @@ impl<'a> Scatter<'a> {
             }
         } else {
             for &row in rows {
-                self.tiling.for_each(row, at, self.strides, pieces, |piece| {
+                self.tiling.for_each(row, at, strides, pieces, |piece| {
                     copied += visit(self, piece, walk)?;
                     Ok(())
                 })?;
@@ -544,8 +560,23 @@ impl<'a> Scatter<'a> {
         Ok((groups.rows(claim.chunk), groups.chunks()[claim.chunk]))
     }
 
-    fn piece(&self, row: u32, at: &ChunkAt, piece: &mut Piece) -> Result<()> {
-        let found = self.tiling.piece(row, at, self.strides, piece);
+    /// Looks up where the read chunk `key` lies. Gives its strides, which may be put into `buffer`.
+    fn look_up<'s>(&'s self, key: u64, at: &mut ChunkAt, buffer: &'s mut Vec<usize>) -> &'s [usize] {
+        // What indices add to the key, rows that are no boxes need.
+        at.set(self.part, key, !self.tiling.one_piece_each());
+        let Some(order) = &self.order else { return self.strides };
+        buffer.clear();
+        buffer.resize(order.len(), 0);
+        let mut stride = 1_usize;
+        for &axis in order.iter().rev() {
+            buffer[axis] = stride;
+            stride = stride.saturating_mul(at.len(axis) as usize);
+        }
+        buffer
+    }
+
+    fn piece(&self, row: u32, at: &ChunkAt, strides: &[usize], piece: &mut Piece) -> Result<()> {
+        let found = self.tiling.piece(row, at, strides, piece);
         found.ok_or_else(|| Error::new(ErrorKind::Internal, "a row does not meet its read chunk"))
     }
 }

@@ -134,7 +134,7 @@ impl Shards {
             State::Absent => return Ok(None),
             State::Closed => {}
         }
-        if let (Some(sharding), Some(value)) = (array.sharding(), array.source().open(key)?)
+        if let (Some(sharding), Some(value)) = (array.sharding_of(number)?, array.source().open(key)?)
             && let Some(index) = sharding.read(&value, key, scratch)?
         {
             counters.fetched_index(sharding.encoded_len() as usize);

@@ -72,7 +72,7 @@ impl<'a> Target<'a> {
         let scatters = scatters(tiling, target, zeroed, column.element.size(), &strides)?;
         let (missing_chunks, cache) = (options.missing_chunks, options.cache.as_ref());
         let read = |(number, (&array, scatter))| {
-            let variable = held.map(|held| VariableRead::new(array, held, number));
+            let variable = held.map(|held| VariableRead::new(held, number));
             ColumnRead::new(array, &column.element, scatter, missing_chunks, validity, workers, variable, cache)
         };
         Ok(column.arrays.iter().zip(scatters).enumerate().map(read).collect())
@@ -83,7 +83,7 @@ impl<'a> Target<'a> {
         let Self { column, mut output, validity, held, .. } = self;
         let (element, layout) = (&column.element, column.plan.layout());
         if let Some(held) = held {
-            let gather = || held.gather(column, output.as_mut_slice(), validity.into_nulls(), options.cancel());
+            let gather = || held.gather(column, output.as_mut_slice(), validity, options.cancel());
             return pool.install(gather);
         }
         let bytes = (layout.elements() * element.room()) as u64;

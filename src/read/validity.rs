@@ -34,6 +34,11 @@ impl Validity {
         word.is_some_and(|word| word.load(Ordering::Relaxed) >> (element % 64) & 1 == 0)
     }
 
+    /// Whether any element was marked: without, none is null.
+    pub(crate) fn has_marks(&self) -> bool {
+        self.words.get().is_some()
+    }
+
     fn change(&self, elements: Range<usize>, change: impl Fn(&AtomicU64, u64) -> u64) {
         if elements.is_empty() {
             return;

@@ -6,9 +6,9 @@
 use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::OnceLock;
+use std::sync::atomic::Ordering;
 
 use arrow_array::ArrayRef;
-use arrow_buffer::NullBuffer;
 use rayon::prelude::*;
 use zarrs::storage::StoreKey;
 
@@ -16,10 +16,11 @@ use super::demand::Need;
 use super::execute::Column;
 use super::fetch::{Fetch, Fetched, Place};
 use super::scatter::{Claim, Scatter};
+use super::validity::Validity;
 use super::worker::{Worker, WorkerScratch, shared_len};
-use crate::arrow::{ElementType, too_large};
+use crate::arrow::{ElementType, Rows, too_large};
 use crate::cancel::Cancel;
-use crate::chunk::{Array, CELL_LEN, Cell, Elements, Extent, cells};
+use crate::chunk::{CELL_LEN, Cell, Elements, Extent, cells};
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::{Output, reserve_chunk, room};
 
@@ -41,6 +42,8 @@ pub(super) struct Held {
     buffers: Vec<OnceLock<Vec<u8>>>,
     /// For each array of the column, the buffer of its first read chunk.
     first: Vec<usize>,
+    /// For each array, whether its fill value is null.
+    null_fill: Vec<bool>,
     has_fill: bool,
 }
 
@@ -72,7 +75,8 @@ impl Held {
             })?;
             buffers.resize_with(buffers.len() + chunks, OnceLock::new);
         }
-        Ok(Self { buffers, first, has_fill: fill.is_some() })
+        let null_fill = column.arrays.iter().map(|array| array.has_null_fill()).collect();
+        Ok(Self { buffers, first, null_fill, has_fill: fill.is_some() })
     }
 
     fn whole(&self, buffer: usize) -> [u8; CELL_LEN] {
@@ -82,6 +86,9 @@ impl Held {
 
     /// The cell of an array's fill value.
     pub(super) fn fill_value(&self, array: usize) -> [u8; CELL_LEN] {
+        if self.null_fill[array] {
+            return Cell { buffer: Cell::NULL, start: 0, len: 0 }.to_bytes();
+        }
         self.whole(1 + array)
     }
 
@@ -109,7 +116,7 @@ impl Held {
         &self,
         column: &Column<'_>,
         of: &[u8],
-        nulls: Option<NullBuffer>,
+        validity: Validity,
         cancel: &Cancel,
     ) -> Result<(ArrayRef, u64)> {
         let of = of.as_chunks::<CELL_LEN>().0;
@@ -120,9 +127,14 @@ impl Held {
         let (first, places) = offsets.as_mut_slice().as_chunks_mut::<8>().0.split_at_mut(1);
         first[0] = [0; 8];
         for (of, places) in of.chunks(AT_ONCE).zip(places.chunks_mut(AT_ONCE)) {
-            for (cell, place) in of.iter().zip(places) {
+            for (number, (cell, place)) in of.iter().zip(places).enumerate() {
+                let cell = Cell::from_bytes(*cell);
+                if cell.buffer >= Cell::OTHER {
+                    let element = ends.len() * AT_ONCE + number;
+                    self.null_or_other(column, &cell, element, &validity)?;
+                }
                 // No sum of so few lengths below 2^40 wraps around between two checks.
-                len += Cell::from_bytes(*cell).len;
+                len += cell.len;
                 *place = ((len / unit) as i64).to_ne_bytes();
             }
             if i64::try_from(len).is_err() {
@@ -149,14 +161,32 @@ impl Held {
             Ok(())
         })?;
         let bytes = len + 8 * of.len() as u64;
+        let nulls = validity.into_nulls();
         let array = column.element.wrap_variable(offsets.into_buffer(), values.into_buffer(), nulls);
         Ok((array.map_err(|error| self.blame(column, of, error))?, bytes))
     }
 
-    /// Adds to an error about invalid text where that was read.
-    fn blame(&self, column: &Column<'_>, of: &[[u8; CELL_LEN]], error: Error) -> Error {
-        let is_invalid = |cell: &Cell| self.of(cell).is_ok_and(|value| std::str::from_utf8(value).is_err());
-        let Some(cell) = of.iter().map(|cell| Cell::from_bytes(*cell)).find(is_invalid) else { return error };
+    /// Makes an element null whose cell says so.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Unsupported`], naming the key, if there is something else than a value.
+    fn null_or_other(&self, column: &Column<'_>, cell: &Cell, element: usize, validity: &Validity) -> Result<()> {
+        if cell.buffer >= Cell::NULL {
+            validity.clear(element..element + 1);
+            return Ok(());
+        }
+        let cell = Cell { buffer: cell.buffer - Cell::OTHER, ..*cell };
+        let name = String::from_utf8_lossy(self.of(&cell)?);
+        let expected = if column.element == ElementType::Utf8 { "text, or none" } else { "bytes, or none" };
+        let error = Error::new(ErrorKind::Unsupported, format!("an object of type {name}"))
+            .at_selection(Rows::new(column.plan.layout().row_starts()).of(element))
+            .expected(expected)
+            .remedy("Leave it out of the selections, or write the array again as one of numbers, text or bytes.");
+        Err(self.at_place(column, &cell, error))
+    }
+
+    /// Adds to an error about a cell where that was read.
+    fn at_place(&self, column: &Column<'_>, cell: &Cell, error: Error) -> Error {
         let array = self.first.partition_point(|&first| first as u64 <= cell.buffer);
         let Some((array, chunk)) = array.checked_sub(1).map(|array| (array, cell.buffer as usize - self.first[array]))
         else {
@@ -164,9 +194,14 @@ impl Held {
         };
         let (part, array) = (&column.plan.parts()[array], column.arrays[array]);
         let key = array.chunk_key(&part.grid().shard_indices(part.groups().chunks()[chunk]));
-        error
-            .at_key(key.as_str())
-            .at_array(array.location())
+        error.at_key(key.as_str()).at_array(array.location())
+    }
+
+    /// Adds to an error about invalid text where that was read.
+    fn blame(&self, column: &Column<'_>, of: &[[u8; CELL_LEN]], error: Error) -> Error {
+        let is_invalid = |cell: &Cell| self.of(cell).is_ok_and(|value| std::str::from_utf8(value).is_err());
+        let Some(cell) = of.iter().map(|cell| Cell::from_bytes(*cell)).find(is_invalid) else { return error };
+        self.at_place(column, &cell, error)
             .expected("text in UTF-8")
             .remedy("The chunk is corrupt, or holds text in another encoding; write it again.")
     }
@@ -175,15 +210,14 @@ impl Held {
 /// The first pass over one array of a column.
 #[derive(Clone, Copy)]
 pub(super) struct VariableRead<'a> {
-    array: &'a Array,
     held: &'a Held,
     number: usize,
 }
 
 impl<'a> VariableRead<'a> {
     /// The read of the `number`-th array of a column whose values `held` holds.
-    pub(super) fn new(array: &'a Array, held: &'a Held, number: usize) -> Self {
-        Self { array, held, number }
+    pub(super) fn new(held: &'a Held, number: usize) -> Self {
+        Self { held, number }
     }
 
     pub(super) fn fill_value(&self) -> [u8; CELL_LEN] {
@@ -199,7 +233,7 @@ impl<'a> VariableRead<'a> {
         scatter: &Scatter<'_>,
         worker: &mut Worker<'_>,
     ) -> Result<Option<Claim>> {
-        let decoder = self.array.decoder();
+        let decoder = fetch.decoder(place);
         let buffer = self.held.first[self.number] + claim.chunk();
         let known = place.known_len().map_or(decoder.decoded_len(), |len| len as usize);
         // The cells, as decoded and as they are moved.
@@ -231,6 +265,9 @@ impl<'a> VariableRead<'a> {
                 None => encoded.len().saturating_mul(BOMB).max(LARGE).saturating_add(decoder.decoded_len()),
                 Some(granted) => granted.saturating_sub(of_cells.saturating_add(buffers)) / 2,
             };
+            if decoder.is_foreign() {
+                counters.foreign.fetch_add(1, Ordering::Relaxed);
+            }
             let elements = decoder.decode_variable(encoded, buffer as u64, bound)?;
             let limit = 64 + decoder.decoded_len() / CELL_LEN / 8;
             let wanted = scatter.wanted(&claim, 0, limit, pieces)?;

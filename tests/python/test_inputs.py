@@ -15,7 +15,7 @@ import pytest
 import zarr
 import zarrow
 from arrays import Maker, Written, write_values
-from zarr.storage import LocalStore, MemoryStore, ZipStore
+from zarr.storage import LocalStore, ZipStore
 
 SELECTIONS: list[Any] = [np.s_[1:5, 2:3], np.s_[0:0], np.s_[3:, :]]
 

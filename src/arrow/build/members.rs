@@ -14,13 +14,25 @@ use crate::error::Result;
 use crate::read::Validity;
 
 /// The array of `len` structs that lie one after the other.
+///
+/// Members of structs that are null are zero: whatever lies there needs no meaning.
 pub(super) fn structs(
     structure: &StructType,
-    values: &[u8],
+    values: &mut [u8],
     len: usize,
     validity: Validity,
     rows: Rows<'_>,
 ) -> Result<ArrayRef> {
+    if validity.has_marks() && structure.width() > 0 {
+        values.par_chunks_mut(AT_ONCE * structure.width()).enumerate().for_each(|(part, values)| {
+            for (at, value) in values.chunks_exact_mut(structure.width()).enumerate() {
+                if validity.is_null(part * AT_ONCE + at) {
+                    value.fill(0);
+                }
+            }
+        });
+    }
+    let values = &*values;
     let mut fields = Vec::with_capacity(structure.members().len());
     let mut columns = Vec::with_capacity(structure.members().len());
     for member in structure.members() {
@@ -51,19 +63,20 @@ fn lists(member: &Member, data_type: &DataType, values: ArrayRef) -> Result<Arra
     })
 }
 
-/// The array of `len` values, each with a byte behind it that is zero where there is none.
+/// The array of `len` values, each with a byte behind it that is zero where there is none: then they are zero as well.
 pub(super) fn optional(
     inner: &ElementType,
-    values: &[u8],
+    values: &mut [u8],
     len: usize,
     validity: Validity,
     rows: Rows<'_>,
 ) -> Result<ArrayRef> {
     let width = inner.width();
     let stride = width + 1;
-    values.par_chunks(AT_ONCE * stride).enumerate().for_each(|(part, values)| {
-        for (at, value) in values.chunks_exact(stride).enumerate() {
+    values.par_chunks_mut(AT_ONCE * stride).enumerate().for_each(|(part, values)| {
+        for (at, value) in values.chunks_exact_mut(stride).enumerate() {
             if value[width] == 0 {
+                value.fill(0);
                 let element = part * AT_ONCE + at;
                 validity.clear(element..element + 1);
             }
@@ -153,10 +166,37 @@ mod tests {
         let numbers = inner.as_fixed_size_list().value(1);
         assert_eq!(numbers.as_primitive::<Int16Type>().values(), &[13, 14, 15]);
         let times = array.column(1).as_primitive::<TimestampSecondType>();
-        assert_eq!((times.is_null(1), times.value(2)), (true, -1));
-        assert_eq!(array.column(2).as_binary::<i64>().value(2), b"xyz");
+        assert_eq!((times.is_null(1), times.value(0)), (true, 5));
+        let texts = array.column(2).as_binary::<i64>();
+        assert_eq!((texts.value(0), texts.value(2)), (&b"ab"[..], &b""[..]));
         let nullable: Vec<_> = array.fields().iter().map(|field| field.is_nullable()).collect();
         assert_eq!(nullable, [false, true, false]);
+    }
+
+    /// Neither times that Arrow cannot express nor what is no text is in the way where it is null.
+    #[test]
+    fn what_lies_behind_nulls_needs_no_meaning() {
+        let years = ElementType::Time(Time { is_span: false, unit: Unit::Year, scale: 1 });
+        let members = [("t".to_owned(), years, vec![]), ("u".to_owned(), ElementType::Utf32(1), vec![])];
+        let element = ElementType::Struct(Arc::new(StructType::new(members).unwrap()));
+        let junk = [i64::MAX.to_ne_bytes().to_vec(), u32::MAX.to_ne_bytes().to_vec()].concat();
+        let value = [1_i64.to_ne_bytes().to_vec(), u32::from('x').to_ne_bytes().to_vec()].concat();
+        let bytes = [&value[..], &junk, &value].concat();
+        let rows = Rows::new(&[0, 1, 3]);
+        let validity = Validity::new(3);
+        validity.clear(1..2);
+        let array = build(&element, output(&bytes), 3, validity, rows).unwrap();
+        assert_eq!((array.null_count(), array.as_struct().column(1).as_string::<i64>().value(2)), (1, "x"));
+        let error = build(&element, output(&bytes), 3, Validity::new(3), rows).unwrap_err();
+        assert!(error.to_string().contains("selection 1"), "{error}");
+        let marked = [&value[..], &[1], &junk, &[0], &value, &[1]].concat();
+        let optional = ElementType::Optional(Arc::new(element));
+        let array = build(&optional, output(&marked), 3, Validity::new(3), rows).unwrap();
+        assert!(array.is_null(1) && array.is_valid(2));
+        let text = ElementType::Optional(Arc::new(ElementType::Utf32(1)));
+        let marked = [&u32::MAX.to_ne_bytes()[..], &[0], &u32::from('y').to_ne_bytes(), &[1]].concat();
+        let array = build(&text, output(&marked), 2, Validity::new(2), Rows::new(&[0, 2])).unwrap();
+        assert!(array.as_string::<i64>().iter().eq([None, Some("y")]));
     }
 
     #[test]

@@ -41,7 +41,7 @@ impl<'a> Rows<'a> {
     }
 
     /// The row of a value.
-    fn of(self, value: usize) -> usize {
+    pub(crate) fn of(self, value: usize) -> usize {
         let element = value / self.per_element;
         self.starts.partition_point(|&start| start as usize <= element).saturating_sub(1)
     }

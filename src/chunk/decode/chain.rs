@@ -8,10 +8,12 @@ use std::num::NonZeroU64;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use zarrs::array::codec::{BloscCodec, Bz2Codec, GzipCodec, ShardingCodec, ZlibCodec, ZstdCodec};
+use zarrs::array::codec::{BloscCodec, Bz2Codec, GzipCodec, OptionalCodec, ShardingCodec, ZlibCodec, ZstdCodec};
 use zarrs::array::{Array, ArrayBytes, BytesRepresentation, CodecChain, CodecOptions, DataType, FillValue};
 
 use super::bounded;
+use super::interleaved::lying;
+use super::optional::Optional;
 use super::shards::NestedShards;
 use super::swap::{Stored, Swap};
 use super::{corrupt, wrong_length};
@@ -22,11 +24,15 @@ use crate::memory::reserve_chunk;
 /// word alone.
 const HUGE: usize = 1 << 30;
 
+/// Shape, data type and fill value between two codecs.
+type Stage = (Vec<NonZeroU64>, DataType, FillValue);
+
 pub(super) struct Chain {
     codecs: Arc<CodecChain>,
-    /// Shape, data type and fill value before each array to array codec, and after the last.
-    stages: Vec<(Vec<NonZeroU64>, DataType, FillValue)>,
+    /// Before each array to array codec, and after the last.
+    stages: Vec<Stage>,
     shards: Option<NestedShards>,
+    optional: Option<Optional>,
     options: CodecOptions,
     decoded_len: usize,
     /// What is left to do for the native byte order.
@@ -45,14 +51,8 @@ impl Chain {
             Error::new(ErrorKind::Metadata, "the codecs do not fit the array")
                 .expected("codecs for its number of axes and its data type")
         };
-        let mut stages = vec![(shape.to_vec(), array.data_type().clone(), array.fill_value().clone())];
-        for codec in codecs.array_to_array_codecs() {
-            let Some((shape, data_type, fill_value)) = stages.last() else { return Err(misfit()) };
-            let next = catch_unwind(AssertUnwindSafe(|| codec.encoded_representation(shape, data_type, fill_value)))
-                .map_err(|_| misfit())?
-                .map_err(|source| misfit().source(source))?;
-            stages.push(next);
-        }
+        let first = (shape.to_vec(), array.data_type().clone(), array.fill_value().clone());
+        let stages = stages_of(&codecs, first, misfit)?;
         let shards = match (codecs.array_to_bytes_codec().as_any().downcast_ref::<ShardingCodec>(), stages.last()) {
             (Some(sharding), Some((shape, data_type, fill_value))) => {
                 if data_type != array.data_type() {
@@ -63,11 +63,15 @@ impl Chain {
             }
             _ => None,
         };
+        let optional = match (codecs.array_to_bytes_codec().as_any().downcast_ref::<OptionalCodec>(), stages.last()) {
+            (Some(optional), Some((_, data_type, _))) => Some(Optional::new(optional, data_type)?),
+            _ => None,
+        };
         // The chunks of a read keep all threads busy; codecs must not start more.
         let options = CodecOptions::default().with_concurrent_target(1);
         // What lies in shards has its own decoder.
         let swap = stored.swap.clone().filter(|_| shards.is_none()).unwrap_or(Swap::None);
-        Ok(Self { codecs, stages, shards, options, decoded_len, swap })
+        Ok(Self { codecs, stages, shards, optional, options, decoded_len, swap })
     }
 
     /// Decodes one read chunk, in C order.
@@ -81,6 +85,8 @@ impl Chain {
         let Some((stage, outer)) = self.stages.split_last() else { return Err(corrupt()) };
         let mut array = if let Some(shards) = &self.shards {
             ArrayBytes::new_flen(shards.decode(&bytes)?)
+        } else if let Some(optional) = &self.optional {
+            optional.decode(&bytes, &stage.0, &self.options)?
         } else {
             let (shape, data_type, fill_value) = stage;
             let codec = self.codecs.array_to_bytes_codec();
@@ -104,6 +110,44 @@ impl Chain {
         }
         Ok(decoded)
     }
+}
+
+/// The stages of what begins as `first`: before each array to array codec, and after the last.
+fn stages_of(codecs: &CodecChain, first: Stage, misfit: impl Fn() -> Error) -> Result<Vec<Stage>> {
+    let mut stages = vec![first];
+    for codec in codecs.array_to_array_codecs() {
+        let Some((shape, data_type, fill_value)) = stages.last() else { return Err(misfit()) };
+        let next = catch_unwind(AssertUnwindSafe(|| codec.encoded_representation(shape, data_type, fill_value)))
+            .map_err(|_| misfit())?
+            .map_err(|source| misfit().source(source))?;
+        stages.push(next);
+    }
+    Ok(stages)
+}
+
+/// Decodes an array inside of others, of `len` bytes in all.
+pub(super) fn decode_array(
+    codecs: &CodecChain,
+    encoded: &[u8],
+    shape: &[NonZeroU64],
+    len: usize,
+    (data_type, fill_value): (&DataType, &FillValue),
+    options: &CodecOptions,
+) -> Result<Vec<u8>> {
+    let bytes = bytes_to_bytes(codecs, encoded, |codecs| bounded::after(len, codecs), options)?;
+    let bytes = bytes.ok_or_else(|| lying("an array in it decodes to more bytes than its elements have"))?;
+    let stages = stages_of(codecs, (shape.to_vec(), data_type.clone(), fill_value.clone()), corrupt)?;
+    let Some(((shape, data_type, fill_value), outer)) = stages.split_last() else { return Err(corrupt()) };
+    let codec = codecs.array_to_bytes_codec();
+    let mut array = guard(|| codec.decode(bytes, shape, data_type, fill_value, options))?;
+    for (codec, (shape, data_type, fill_value)) in codecs.array_to_array_codecs().iter().zip(outer).rev() {
+        array = guard(|| codec.decode(array, shape, data_type, fill_value, options))?;
+    }
+    let decoded = array.into_fixed().map_err(|source| corrupt().source(source))?.into_owned();
+    if decoded.len() != len {
+        return Err(wrong_length(decoded.len(), len));
+    }
+    Ok(decoded)
 }
 
 /// Undoes the bytes to bytes codecs. With so many of them left, what was decoded may have `bound` bytes; `None` if it has

@@ -2,15 +2,17 @@
 //!
 //! The length of the encoded offsets, 64 bits in little-endian order, stands at the start or at the end.
 
+use std::num::NonZeroU64;
+
 use zarrs::array::codec::VlenCodec;
 use zarrs::array::codec::api::{CodecMetadataOptions, CodecTraits};
-use zarrs::array::{ArrayToBytesCodecTraits, CodecChain, CodecOptions, DataType, FillValue, data_type};
+use zarrs::array::{CodecChain, CodecOptions, FillValue, data_type};
 use zarrs::metadata::v3::MetadataV3;
 use zarrs::plugin::{PluginCreateError, ZarrVersion};
 
-use super::chain::{bytes_to_bytes, guard};
+use super::chain::decode_array;
+use super::corrupt;
 use super::interleaved::lying;
-use super::{bounded, corrupt};
 use crate::chunk::cells::{CELL_LEN, Cell};
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::reserve_chunk;
@@ -81,7 +83,9 @@ impl Indexed {
             _ => (data_type::uint64(), FillValue::from(0_u64)),
         };
         let index_len = (count + 1).checked_mul(self.offset_len).ok_or_else(corrupt)?;
-        let index = array(&self.index, index, count + 1, index_len, (&data_type, &fill_value), options)?;
+        let shape = |len: u64| NonZeroU64::new(len).map(|len| [len]).ok_or_else(corrupt);
+        let types = (&data_type, &fill_value);
+        let index = decode_array(&self.index, index, &shape(count as u64 + 1)?, index_len, types, options)?;
         let offsets = offsets(&index, self.offset_len);
         let end = offsets.last().copied().unwrap_or_default();
         if !offsets.is_sorted() || offsets.first() != Some(&0) || end > Cell::END {
@@ -94,7 +98,7 @@ impl Indexed {
             Vec::new()
         } else {
             let (data_type, fill_value) = (data_type::uint8(), FillValue::from(0_u8));
-            array(&self.data, data, end as usize, end as usize, (&data_type, &fill_value), options)?
+            decode_array(&self.data, data, &shape(end)?, end as usize, (&data_type, &fill_value), options)?
         };
         let mut cells = reserve_chunk(count * CELL_LEN)?;
         for pair in offsets.windows(2) {
@@ -114,28 +118,4 @@ fn offsets(index: &[u8], len: usize) -> Vec<u64> {
     } else {
         index.as_chunks::<8>().0.iter().map(|offset| u64::from_ne_bytes(*offset)).collect()
     }
-}
-
-/// Decodes an array of one axis of `count` elements, `len` bytes in all.
-fn array(
-    codecs: &CodecChain,
-    encoded: &[u8],
-    count: usize,
-    len: usize,
-    (data_type, fill_value): (&DataType, &FillValue),
-    options: &CodecOptions,
-) -> Result<Vec<u8>> {
-    let shape = [std::num::NonZeroU64::new(count as u64).ok_or_else(corrupt)?];
-    let decoded = if codecs.array_to_array_codecs().is_empty() {
-        let bytes = bytes_to_bytes(codecs, encoded, |codecs| bounded::after(len, codecs), options)?;
-        let bytes = bytes.ok_or_else(|| lying("an index or data of more bytes than its elements have"))?;
-        guard(|| codecs.array_to_bytes_codec().decode(bytes, &shape, data_type, fill_value, options))?
-    } else {
-        guard(|| codecs.decode(encoded.into(), &shape, data_type, fill_value, options))?
-    };
-    let decoded = decoded.into_fixed().map_err(|source| corrupt().source(source))?.into_owned();
-    if decoded.len() != len {
-        return Err(super::wrong_length(decoded.len(), len));
-    }
-    Ok(decoded)
 }

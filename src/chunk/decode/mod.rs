@@ -7,6 +7,8 @@
 //! * [`shards`]: shards that have to be decoded whole.
 //! * [`variable`]: values of variable length.
 //! * [`interleaved`], [`indexed`]: how these are laid out.
+//! * [`optional`]: values that may not be there.
+//! * [`objects`]: those that the caller's code decodes.
 //! * [`blosc`]: the C library's interface.
 //! * [`blosc_blocks`]: parts of a blosc buffer.
 
@@ -17,6 +19,8 @@ mod chain;
 mod direct;
 mod indexed;
 mod interleaved;
+mod objects;
+mod optional;
 mod shards;
 mod swap;
 mod variable;
@@ -36,7 +40,9 @@ pub(crate) use self::direct::DirectScratch;
 pub(crate) use self::swap::{Stored, Swap, Swapped};
 pub(crate) use self::variable::Elements;
 use self::variable::Variable;
+use super::cells::CELL_LEN;
 use super::foreign::{Foreign, ForeignDecoder};
+use crate::arrow::ElementType;
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::reserve_chunk;
 
@@ -47,6 +53,7 @@ pub(crate) struct Decoder {
     decoded_len: usize,
     /// Distance between neighbours along each axis of a decoded read chunk, in elements.
     strides: Vec<usize>,
+    is_text: bool,
 }
 
 enum Path {
@@ -136,7 +143,7 @@ impl Decoder {
             strides[axis] = stride;
             stride *= shape[axis].get() as usize;
         }
-        Ok(Self { path, decoded_len, strides })
+        Ok(Self { path, decoded_len, strides, is_text: stored.element == ElementType::Utf8 })
     }
 
     /// Decodes by `decoder`, which gives read chunks in C order, from now on.
@@ -176,6 +183,10 @@ impl Decoder {
     ) -> Result<Option<Elements<'a>>> {
         match &self.path {
             Path::Variable(variable) => variable.decode(encoded, buffer, bound),
+            Path::Foreign(decoder) => {
+                let count = self.decoded_len / CELL_LEN;
+                objects::decode(&**decoder, encoded, self.is_text, count, buffer, bound)
+            }
             _ => Err(Error::new(ErrorKind::Internal, "elements of fixed width, decoded as if they were not")),
         }
     }

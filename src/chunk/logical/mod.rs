@@ -133,6 +133,7 @@ pub(super) fn take_v3(document: &mut Value) -> Result<Option<Logical>> {
     }
     let Some(element) = v3::parse(&data_type)? else { return Ok(variable::take_v3(document)) };
     let fill_value = &document["fill_value"];
+    let data_type = v3::stand_in(&element).map_or(data_type, |name| json!(name));
     let (name, stand_in) = match &element {
         ElementType::Time(_) => (json!("int64"), fill::time(fill_value)),
         ElementType::Narrow(float) => (data_type, fill::narrow(*float, fill_value)?),
@@ -175,7 +176,7 @@ fn take_optional(document: &mut Value, inner: &Value, is_native: bool) -> Result
             (json!(format!("r{}", width * 8)), if is_native { Vec::new() } else { numbers(&values) })
         }
         ElementType::Time(_) => (json!("int64"), Vec::new()),
-        _ => (inner.clone(), Vec::new()),
+        _ => (v3::stand_in(&values).map_or_else(|| inner.clone(), |name| json!(name)), Vec::new()),
     };
     document["data_type"] = json!({"name": "zarrs.optional", "configuration": v3::configured(&seen)});
     document["fill_value"] = Value::Null;

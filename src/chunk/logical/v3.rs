@@ -7,7 +7,7 @@ use zarrs::array::DataType;
 use zarrs::metadata::v3::MetadataV3;
 
 use super::{check_width, time};
-use crate::arrow::{ElementType, StructType};
+use crate::arrow::{ElementType, NarrowFloat, StructType};
 use crate::error::{Error, ErrorKind, Result};
 
 /// Name and configuration of a type.
@@ -87,6 +87,9 @@ pub(super) fn parse(data_type: &Value) -> Result<Option<ElementType>> {
             let scale = configuration["scale_factor"].as_u64().and_then(|scale| u32::try_from(scale).ok());
             ElementType::Time(time(name == "numpy.timedelta64", unit, scale, &data_type.to_string())?)
         }
+        // Not one of zarrs'.
+        "float8_e4m3fn" => ElementType::Narrow(NarrowFloat::Float8E4M3FN),
+        "complex_float8_e4m3fn" => ElementType::ComplexNarrow(NarrowFloat::Float8E4M3FN),
         "raw_bytes" => ElementType::RawBytes(length()?),
         "null_terminated_bytes" => ElementType::NullTerminated(length()?),
         "fixed_length_utf32" => match length()? {
@@ -121,6 +124,15 @@ pub(super) fn parse(data_type: &Value) -> Result<Option<ElementType>> {
         },
     };
     Ok(Some(element))
+}
+
+/// The name of a type of zarrs whose elements have as many bytes, where zarrs does not know the type itself.
+pub(super) fn stand_in(element: &ElementType) -> Option<&'static str> {
+    match element {
+        ElementType::Narrow(NarrowFloat::Float8E4M3FN) => Some("float8_e4m3"),
+        ElementType::ComplexNarrow(NarrowFloat::Float8E4M3FN) => Some("complex_float8_e4m3"),
+        _ => None,
+    }
 }
 
 /// Any type, as a member.

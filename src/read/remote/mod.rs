@@ -26,6 +26,7 @@ pub(super) use self::packet::Packet;
 use self::packet::{Member, Part};
 use self::requests::{coalesce, split};
 use super::column::ColumnRead;
+use super::fetch::check_encoded_len;
 use super::scatter::{Claim, PieceScratch};
 use super::stats::Counters;
 use crate::cache::{Cached, Found as Lookup, Promise, Version};
@@ -331,11 +332,14 @@ impl<'s> Stage<'s, '_> {
                 return Ok(());
             }
         };
-        let (key, len) = (read.key(member.claim.chunk()), read.array().decoder().decoded_len() as u64);
-        let ranges = read.ranges(&member.claim, self.gap(read), &mut self.pieces)?;
-        let is_long = read.is_stored_as_is() && len > LONG && known.is_none();
+        let key = read.key(member.claim.chunk());
+        let differing = read.differing_decoder(member.claim.chunk())?;
+        let decoder = differing.as_deref().unwrap_or(read.array().decoder());
+        let len = decoder.decoded_len() as u64;
+        let ranges = read.ranges(decoder, &member.claim, self.gap(read), &mut self.pieces)?;
+        let is_long = read.is_stored_as_is(decoder) && len > LONG && known.is_none();
         if ranges.is_none() && !is_long {
-            let checks = Checks { most: read.array().decoder().max_encoded_len(), known, ..Checks::default() };
+            let checks = Checks { most: decoder.max_encoded_len(), known, ..Checks::default() };
             self.ask(Packet::of(read, member), &key, vec![Want::All], 0, &checks);
             return Ok(());
         }
@@ -349,11 +353,10 @@ impl<'s> Stage<'s, '_> {
 
     fn ask_index(&mut self, read: &'s ColumnRead<'s>, chunks: Range<usize>, scope: &ScopeFifo<'s>) -> Result<()> {
         let key = read.key(chunks.start);
-        let Some(sharding) = read.array().sharding() else { return Ok(()) };
+        let shard = read.part().grid().shard(read.part().groups().chunks()[chunks.start]);
+        let Some(sharding) = read.array().sharding_of(shard)? else { return Ok(()) };
         let (mut index, mut promise) = (None, None);
-        if let Some((cache, at)) =
-            read.cached_index(read.part().grid().shard(read.part().groups().chunks()[chunks.start]))
-        {
+        if let Some((cache, at)) = read.cached_index(shard) {
             let rechecks = cache.rechecks() && read.remote().is_some_and(|remote| remote.has_versions());
             match cache.look(at, None) {
                 Lookup::Hit(Cached::Index(known), version) => index = Some((known, version)),
@@ -382,11 +385,11 @@ impl<'s> Stage<'s, '_> {
         brought: Brought,
         scope: &ScopeFifo<'s>,
     ) -> Result<()> {
-        let index = match (brought, read.array().sharding()) {
+        let shard = read.part().grid().shard(read.part().groups().chunks()[chunks.start]);
+        let index = match (brought, read.array().sharding_of(shard)?) {
             (Brought::Bytes(bytes, version, _), Some(sharding)) => {
                 self.common.counters.fetched_index(bytes.len());
                 let index = Arc::new(sharding.decode(&bytes)?);
-                let shard = read.part().grid().shard(read.part().groups().chunks()[chunks.start]);
                 let promise = promise.or_else(|| match read.cached_index(shard).map(|(cache, at)| cache.renew(at)) {
                     Some(Lookup::Miss(promise)) => Some(promise),
                     _ => None,
@@ -414,6 +417,8 @@ impl<'s> Stage<'s, '_> {
         let (key, part) = (read.key(first.chunk()), read.part());
         let version = index.as_ref().and_then(|(_, version)| version.clone());
         let (mut wanted, mut there) = (Vec::new(), Packet::new(read));
+        // Subchunks are all of one shape.
+        let decoder = read.array().decoder();
         for claim in claims {
             let id = part.groups().chunks()[claim.chunk()];
             let entry = index.as_ref().map(|(index, _)| index.entry(part.grid().in_shard(id)));
@@ -421,7 +426,7 @@ impl<'s> Stage<'s, '_> {
                 there.add(Member::new(claim, None));
                 continue;
             };
-            read.check_encoded_len(len)?;
+            check_encoded_len(decoder, len)?;
             let member = match self.look(read, claim, Some(start..start + len), version.as_ref()) {
                 Step::Ask(member, None) => member,
                 // It was kept with an index that is no longer known.
@@ -435,8 +440,9 @@ impl<'s> Stage<'s, '_> {
                     continue;
                 }
             };
-            let is_as_is = read.is_stored_as_is() && len == read.array().decoder().decoded_len() as u64;
-            let ranges = if is_as_is { read.ranges(&member.claim, self.gap(read), &mut self.pieces)? } else { None };
+            let is_as_is = read.is_stored_as_is(decoder) && len == decoder.decoded_len() as u64;
+            let gap = self.gap(read);
+            let ranges = if is_as_is { read.ranges(decoder, &member.claim, gap, &mut self.pieces)? } else { None };
             if let Some(ranges) = ranges {
                 let room = ranges.iter().map(Range::len).sum();
                 self.ask(Packet::of(read, member), &key, wants(&ranges, start), room, &Checks::default());
