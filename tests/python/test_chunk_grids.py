@@ -194,7 +194,8 @@ def test_written_by_zarr_python(tmp_path: Path, sharded: bool, dtype: str) -> No
     shape = (11, 14)
     with zarr.config.set({"array.rectilinear_chunks": True}):
         covered = tuple(map(sum, lengths))
-        array = zarr.create_array(tmp_path / "a", shape=covered, dtype=dtype, fill_value=None, **cut)
+        cut["dtype"] = dtype
+        array = zarr.create_array(tmp_path / "a", shape=covered, fill_value=None, **cut)
         array.resize(shape)
         whole = numbers(shape)
         array[:] = whole.astype(array.dtype)
