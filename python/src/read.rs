@@ -1,7 +1,7 @@
 //! The read itself, and what it did.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::UInt32Type;
@@ -43,6 +43,8 @@ pub(crate) struct Watch<'py> {
     progress: Option<Bound<'py, PyAny>>,
     cancel: Option<Bound<'py, Canceller>>,
     cache: Option<Bound<'py, ChunkCache>>,
+    /// Seconds that opening took of the timeout.
+    elapsed: f64,
 }
 
 impl<'py> FromPyObject<'_, 'py> for Options {
@@ -123,6 +125,8 @@ pub(crate) fn read_interruptibly<'py>(
     let progress = Arc::new(Progress::default());
     let teller = watch.progress.as_ref().map(|callable| Teller { callable: callable.clone().unbind(), progress });
     let mut options = options.with_progress(teller.as_ref().map(|teller| teller.progress.clone()));
+    let elapsed = Duration::try_from_secs_f64(watch.elapsed).unwrap_or_default();
+    options = options.with_time_since(Instant::now().checked_sub(elapsed));
     if let Some(cache) = &watch.cache {
         options = options.with_cache(Some(cache.get().inner.clone()));
     }

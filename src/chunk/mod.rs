@@ -17,7 +17,7 @@ use std::fmt;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use zarrs::storage::{AsyncReadableStorage, ReadableStorage, StoreKey};
 
@@ -114,7 +114,7 @@ impl OpenOptions {
     #[must_use]
     pub fn with_timeout(mut self, timeout: Option<Duration>) -> Self {
         if let Some(timeout) = timeout {
-            self.cancel = self.cancel.within(timeout);
+            self.cancel = self.cancel.within(timeout, Instant::now());
         }
         self
     }
