@@ -85,22 +85,22 @@ pub(crate) fn sources(array: &Bound<'_, PyAny>) -> PyResult<Vec<u32>> {
 
 /// Reads `selections` (`zarrow.Selections` or an iterable) of `arrays`: a pyarrow array and the stats.
 #[pyfunction]
-#[pyo3(signature = (arrays, of, selections, indexing, promote, options, watch))]
+#[pyo3(signature = (arrays, of, selections, meaning, options, watch))]
 pub(crate) fn _read<'py>(
     py: Python<'py>,
     arrays: Vec<Bound<'py, Array>>,
     of: Option<Bound<'py, PyAny>>,
     selections: &Bound<'py, PyAny>,
-    indexing: &str,
-    promote: bool,
+    meaning: (String, bool),
     options: Options,
     watch: Watch<'py>,
 ) -> PyResult<(Bound<'py, PyAny>, ReadStats)> {
     let arrays: Vec<_> = arrays.iter().map(|array| array.get().inner.clone()).collect();
+    let (indexing, promote) = meaning;
     let of = of.map(|of| sources(&of)).transpose()?;
     let selections = match selections.cast::<Selections>() {
         Ok(selections) => selections.get().inner.clone(),
-        Err(_) => from_python(py, selections, indexing, Targets { arrays: &arrays, of: of.as_deref() })?,
+        Err(_) => from_python(py, selections, &indexing, Targets { arrays: &arrays, of: of.as_deref() })?,
     };
     read_interruptibly(py, options.to_core(), &watch, |options| match (&arrays[..], &of) {
         ([array], None) => array.read(&selections, options),

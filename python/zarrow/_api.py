@@ -287,7 +287,7 @@ def _read_ragged(
         asked, handles, promote=promotes, missing_chunks=missing_chunks, fill=fill, **how_to
     )
     watched = watch(progress, canceller, cache, elapsed)
-    result, stats = _zarrow._read(handles, of, asked, mode, promotes, how, watched)
+    result, stats = _zarrow._read(handles, of, asked, (mode, promotes), how, watched)
     return (result, stats) if return_stats else result
 
 

@@ -333,8 +333,7 @@ def _read(
     arrays: list[Array],
     of: pa.Array | None,
     selections: Any,
-    indexing: str,
-    promote: bool,
+    meaning: tuple[str, bool],
     options: tuple[Any, ...],
     watch: dict[str, Any],
 ) -> tuple[pa.Array, ReadStats]: ...

@@ -513,7 +513,7 @@ impl Array {
             let mut metadata = serde_json::to_string(self.inner.zarrs.metadata()).unwrap_or_default();
             if !self.has_equal_chunks() || !self.has_equal_shards() {
                 // There, it tells of a regular grid of the longest.
-                metadata.push_str(&format!("{:?}", self.inner.grid));
+                metadata = format!("{metadata}{:?}", self.inner.grid);
             }
             match self.inner.source.identity() {
                 Some(source) => format!("{source}\0{}\0{metadata}", self.node_path()),

@@ -19,8 +19,8 @@ use super::variable::VariableRead;
 use super::worker::{Worker, WorkerScratch, shared_len};
 use crate::arrow::ElementType;
 use crate::cache::{Cached, CachedPart, ChunkCache, Found as Lookup, Key as CacheKey, Promise, Version};
-use crate::chunk::{Array, CELL_LEN, Cast, Decoder, DirectScratch, Extent, Granularity};
 use crate::cancel::Cancel;
+use crate::chunk::{Array, CELL_LEN, Cast, Decoder, DirectScratch, Extent, Granularity};
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::{Scratch, reserve_chunk, room};
 use crate::plan::Part;
@@ -106,7 +106,6 @@ impl<'a> ColumnRead<'a> {
         validity: &'a Validity,
         workers: usize,
         variable: Option<VariableRead<'a>>,
-        cache: Option<&'a ChunkCache>,
     ) -> Self {
         let fetch = Fetch::new(array, scatter.part());
         let cast = array.cast_to(element);
@@ -115,8 +114,26 @@ impl<'a> ColumnRead<'a> {
             None => fill_value(array, element),
         };
         let missing = AtomicUsize::new(0);
-        let cache = cache.filter(|_| variable.is_none()).map(|cache| (cache, cache.array(array.identity())));
-        Self { array, scatter, missing_chunks, validity, cast, fill_value, variable, fetch, cache, workers, missing }
+        Self {
+            array,
+            scatter,
+            missing_chunks,
+            validity,
+            cast,
+            fill_value,
+            variable,
+            fetch,
+            cache: None,
+            workers,
+            missing,
+        }
+    }
+
+    /// The same that keeps read chunks in `cache`, where they can be kept.
+    pub(super) fn with_cache(mut self, cache: Option<&'a ChunkCache>) -> Self {
+        let cache = cache.filter(|_| self.variable.is_none());
+        self.cache = cache.map(|cache| (cache, cache.array(self.array.identity())));
+        self
     }
 
     /// The next read chunk that nobody has claimed yet.
@@ -534,7 +551,9 @@ impl<'a> ColumnRead<'a> {
             (false, Some(len)) => (len as usize, decoder.working_len()),
             (false, None) => (encoded_bound(decoder.decoded_len()), decoder.working_len()),
         };
-        let encoded = if is_held { 0 } else { encoded };
+        if is_held {
+            return Need { encoded: 0, decoded: room(decoded), cast: room(cast), index: 0 };
+        }
         Need { encoded: room(encoded), decoded: room(decoded), cast: room(cast), index: self.fetch.index_memory() }
     }
 

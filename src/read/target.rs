@@ -73,7 +73,8 @@ impl<'a> Target<'a> {
         let (missing_chunks, cache) = (options.missing_chunks, options.cache.as_ref());
         let read = |(number, (&array, scatter))| {
             let variable = held.map(|held| VariableRead::new(held, number));
-            ColumnRead::new(array, &column.element, scatter, missing_chunks, validity, workers, variable, cache)
+            ColumnRead::new(array, &column.element, scatter, missing_chunks, validity, workers, variable)
+                .with_cache(cache)
         };
         Ok(column.arrays.iter().zip(scatters).enumerate().map(read).collect())
     }

@@ -321,9 +321,9 @@ impl Value {
                 Ok(None) => Err(vanished()),
                 Err(source) => Err(store_error(source)),
             },
-            Self::Remote(remote) => {
-                get_now(remote, key, Want::Range(start..end), &Cancel::default())?.map(Encoded::Shared).ok_or_else(vanished)
-            }
+            Self::Remote(remote) => get_now(remote, key, Want::Range(start..end), &Cancel::default())?
+                .map(Encoded::Shared)
+                .ok_or_else(vanished),
             Self::Held(held) => held.read(start, len, scratch),
         }
         .map_err(|error: Error| error.at_key(key.as_str()))

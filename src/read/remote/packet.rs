@@ -82,21 +82,18 @@ impl<'s> Packet<'s> {
 
     /// Takes what a request brought, `None` if the store does not hold the value.
     pub(super) fn receive(&mut self, part: Option<Part>) {
-        match part {
-            Some(Part { start, bytes, version, permit }) => {
-                self.is_held = true;
-                self.parts.push((start, bytes));
-                self.version = version.or_else(|| self.version.take());
-                self.permits.extend(permit);
-                self.renew();
-            }
-            None => {
-                self.absent += 1;
-                // What was known to be missing still is.
-                if self.members.iter().any(|member| matches!(member.cached, Some(Cached::Chunk(_)))) {
-                    self.renew();
-                }
-            }
+        if let Some(Part { start, bytes, version, permit }) = part {
+            self.is_held = true;
+            self.parts.push((start, bytes));
+            self.version = version.or_else(|| self.version.take());
+            self.permits.extend(permit);
+            self.renew();
+            return;
+        }
+        self.absent += 1;
+        // What was known to be missing still is.
+        if self.members.iter().any(|member| matches!(member.cached, Some(Cached::Chunk(_)))) {
+            self.renew();
         }
     }
 
