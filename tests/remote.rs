@@ -2,8 +2,6 @@
 
 #![expect(clippy::cast_precision_loss, clippy::float_cmp, reason = "small whole numbers, which floats hold exactly")]
 
-mod common;
-
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
