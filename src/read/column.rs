@@ -512,7 +512,7 @@ impl<'a> ColumnRead<'a> {
     }
 
     /// What reading a read chunk takes of memory, at most. `known_len` is its encoded length, if that is known; if it `is_held`,
-    /// its encoded bytes are there already.
+    /// its encoded bytes are there already, and the index of its shard is not needed any more.
     fn need(&self, decoder: &Decoder, known_len: Option<u64>, demand: &Demand, is_held: bool) -> Need {
         let wanted = demand.wanted_len().unwrap_or(decoder.decoded_len());
         // A single run goes straight to its place.
@@ -523,8 +523,8 @@ impl<'a> ColumnRead<'a> {
             (false, Some(len)) => (len as usize, decoder.working_len()),
             (false, None) => (encoded_bound(decoder.decoded_len()), decoder.working_len()),
         };
-        let encoded = if is_held { 0 } else { encoded };
-        Need { encoded: room(encoded), decoded: room(decoded), cast: room(cast), index: self.fetch.index_memory() }
+        let (encoded, index) = if is_held { (0, 0) } else { (encoded, self.fetch.index_memory()) };
+        Need { encoded: room(encoded), decoded: room(decoded), cast: room(cast), index }
     }
 
     /// How many bytes `bytes` of the array's elements are after the cast, in whole elements.

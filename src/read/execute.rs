@@ -175,11 +175,18 @@ impl Limits {
         if !arrays().any(|array| array.source().remote().is_some()) {
             return Self { decoded: Some(limit), fetched: None };
         }
-        let decoding = arrays().map(|array| array.decoder().working_len()).max().unwrap_or(0);
+        let of = |(column, array): (&Column<'_>, &Array)| {
+            let (working, decoded) = (array.decoder().working_len(), array.decoder().decoded_len());
+            let cast = array.cast_to(&column.element).map_or(0, |cast| cast.len(decoded));
+            working.saturating_add(cast)
+        };
+        let all = columns.iter().flat_map(|column| column.arrays.iter().map(move |&array| (column, array)));
+        let decoding = all.map(of).max().unwrap_or(0);
         let for_all = decoding.saturating_mul(2 * threads);
         // Values of variable length are held until all are there.
         let is_variable = columns.iter().any(|column| column.element.is_variable());
-        let fetched = if is_variable { limit / 4 } else { limit.saturating_sub(for_all).max(limit / 2) };
+        let fetched =
+            if is_variable { limit / 4 } else { limit.saturating_sub(for_all).clamp(limit / 2, limit - limit / 8) };
         Self { decoded: Some(limit - fetched), fetched: Some(fetched) }
     }
 }
