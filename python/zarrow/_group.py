@@ -4,36 +4,28 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 import zipfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from zarrow import _zarrow
-from zarrow._columns import _type_name
-from zarrow._open import (
-    _ACCEPTED,
-    _check_storage_options,
-    _local_path,
-    _names,
-    _open_path,
-    _open_remote,
-    is_remote_url,
-)
-from zarrow._stores import Bridge, is_icechunk_session, is_obstore, is_zarr_store
+from zarrow._open import check_storage_options, names_of, open_path, open_remote, place_of
 from zarrow.errors import NotFoundError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from zarrow._typing import StoreLike
+    from zarrow._stores import Bridge
+    from zarrow._typing import StoreLike, ZarrArray
     from zarrow._zarrow import Array
 
 _DOCUMENTS = ("zarr.json", ".zgroup", ".zattrs", ".zarray", ".zmetadata")
 
 
 def open_group(
-    store: StoreLike,
+    store: StoreLike | ZarrArray,
     *,
     path: str | None = None,
     storage_options: Mapping[str, Any] | None = None,
@@ -71,8 +63,12 @@ def open_group(
     >>> sample["counts/day1"].shape
     (6,)
     """
-    options = _check_storage_options(storage_options, store)
-    return Group._open(_source(store, options), _names(path))
+    options = check_storage_options(storage_options, store)
+    group_class = getattr(sys.modules.get("zarr"), "Group", None)
+    if group_class is not None and isinstance(store, group_class):
+        path = "/".join([store.path, *names_of(path)])
+        store = store.store
+    return Group._open(_source(store, options), names_of(path))
 
 
 class Group(Mapping[str, "Array | Group"]):
@@ -138,7 +134,7 @@ class Group(Mapping[str, "Array | Group"]):
         return self._consolidated is not None
 
     def __getitem__(self, name: str) -> Array | Group:
-        names = _names(name)
+        names = names_of(name)
         if not names:
             raise KeyError(name)
         below = "/".join(names)
@@ -256,7 +252,7 @@ class _Folder(_Source):
         self, names: Sequence[str], zarr_format: int, documents: dict[str, bytes]
     ) -> Array:
         del documents  # they cost nothing here
-        return _open_path(str(self._root), "/".join(names), zarr_format)
+        return open_path(str(self._root), "/".join(names), zarr_format)
 
 
 class _Zip(_Source):
@@ -286,7 +282,7 @@ class _Zip(_Source):
         self, names: Sequence[str], zarr_format: int, documents: dict[str, bytes]
     ) -> Array:
         del documents
-        return _open_path(self._root, "/".join(names), zarr_format)
+        return open_path(self._root, "/".join(names), zarr_format)
 
 
 class _Remote(_Source):
@@ -308,7 +304,7 @@ class _Remote(_Source):
     def open_array(
         self, names: Sequence[str], zarr_format: int, documents: dict[str, bytes]
     ) -> Array:
-        return _open_remote(
+        return open_remote(
             self._kind, self._store, "/".join(names), options=self._options,
             zarr_format=zarr_format, metadata=documents,
         )  # fmt: skip
@@ -330,27 +326,10 @@ class _Asked(_Remote):
 
 
 def _source(store: Any, options: dict[str, str] | None) -> _Source:
-    if isinstance(store, (str, os.PathLike)):
-        root = os.fspath(store)
-        if isinstance(root, str) and is_remote_url(root):
-            return _Remote("url", root, options)
-        root = _local_path(store)
-        return _Zip(root) if os.path.isfile(root) else _Folder(root)  # noqa: PTH113
-    if is_icechunk_session(store):
-        store = store.store
-    if is_obstore(store):
-        return _Asked(Bridge(store)) if type(store).__name__ == "MemoryStore" else _Remote("object", store, None)
-    if is_zarr_store(store):
-        name = type(store).__name__ if type(store).__module__.startswith("zarr.storage") else ""
-        if name == "LocalStore":
-            return _Folder(os.fspath(store.root))
-        if name == "ZipStore" and isinstance(store.path, (str, os.PathLike)):
-            return _Zip(os.fspath(store.path))
-        if name == "ObjectStore" and is_obstore(store.store):
-            return _source(store.store, None)
-    elif not isinstance(store, Mapping):
-        raise TypeError(f"store is of type {_type_name(store)}; {_ACCEPTED}")
-    return _Asked(Bridge(store))
+    kind, where = place_of(store)
+    if kind == "path":
+        return _Zip(where) if os.path.isfile(where) else _Folder(where)  # noqa: PTH113
+    return _Asked(where) if kind == "bridge" else _Remote(kind, where, options)
 
 
 def _parse(document: bytes) -> dict[str, Any]:

@@ -22,7 +22,7 @@ from zarrow.errors import UnsupportedError
 if TYPE_CHECKING:
     from zarrow._typing import ArrayLike
 
-_ACCEPTED = (
+ACCEPTED = (
     "expected a path or URL (str or os.PathLike), a zarr.Array, a store of zarr-python, obstore or "
     "Icechunk, a mapping from keys to bytes, or a zarrow.Array"
 )
@@ -103,7 +103,7 @@ def open_array(
     >>> image.shape, image.dtype.name, image.chunks
     ((100, 80), 'float32', (32, 32))
     """
-    options = _check_storage_options(storage_options, store)
+    options = check_storage_options(storage_options, store)
     if isinstance(store, Array):
         if path is not None:
             raise TypeError(
@@ -116,15 +116,13 @@ def open_array(
             )
         return store
     decoder = partial(foreign_decoder, allow_pickle=True) if allow_pickle else foreign_decoder
-    if isinstance(store, (str, os.PathLike)):
-        root = os.fspath(store)
-        if isinstance(root, str) and is_remote_url(root):
-            return _open_remote("url", root, path, options=options, decoder=decoder)
-        return _open_path(_local_path(store), path, None, decoder)
     array_class = getattr(sys.modules.get("zarr"), "Array", None)
     if array_class is not None and isinstance(store, array_class):
         return _open_zarr_array(store, path, decoder)
-    return _open_store(store, path, None, None, decoder)
+    kind, where = place_of(store)
+    if kind == "path":
+        return open_path(where, path, None, decoder)
+    return open_remote(kind, where, path, options=options, decoder=decoder)
 
 
 def is_remote_url(root: str) -> bool:
@@ -133,7 +131,7 @@ def is_remote_url(root: str) -> bool:
     return match is not None and match[1].lower() in _REMOTE and not match[2]
 
 
-def _check_storage_options(options: Mapping[str, Any] | None, store: Any) -> dict[str, str] | None:
+def check_storage_options(options: Any, store: Any) -> dict[str, str] | None:
     if options is None:
         return None
     if not isinstance(options, Mapping):
@@ -156,7 +154,7 @@ def _check_storage_options(options: Mapping[str, Any] | None, store: Any) -> dic
     return checked
 
 
-def _open_remote(
+def open_remote(
     kind: str,
     store: Any,
     path: str | None,
@@ -171,7 +169,7 @@ def _open_remote(
             "kind": kind,
             "store": store,
             "storage_options": options,
-            "path": "/" + "/".join(_names(path)),
+            "path": "/" + "/".join(names_of(path)),
             "zarr_format": zarr_format,
             "fields": None,
             "foreign": decoder,
@@ -180,36 +178,33 @@ def _open_remote(
     )
 
 
-def _open_store(
-    store: Any,
-    path: str | None,
-    zarr_format: int | None,
-    metadata: dict[str, bytes] | None,
-    decoder: Callable[..., Any],
-) -> Array:
-    """Open an array in an object that is a store."""
+def place_of(store: Any) -> tuple[str, Any]:
+    """Say what kind of store this is, and what Rust needs of it.
+
+    ``"path"`` and a path, ``"url"`` and a URL, ``"object"`` and a store of obstore, or ``"bridge"``
+    and the :class:`Bridge` that asks.
+    """
+    if isinstance(store, (str, os.PathLike)):
+        root: Any = os.fspath(store)
+        is_url = isinstance(root, str) and is_remote_url(root)
+        return ("url", root) if is_url else ("path", _local_path(store))
     if is_icechunk_session(store):
         store = store.store
-    if is_obstore(store):
-        kind = "bridge" if type(store).__name__ == "MemoryStore" else "object"
-        store = Bridge(store) if kind == "bridge" else store
-        return _open_remote(
-            kind, store, path, zarr_format=zarr_format, metadata=metadata, decoder=decoder
-        )
     if is_zarr_store(store):
         # Those of a class that inherits from one of these may do something else.
         name = type(store).__name__ if type(store).__module__.startswith("zarr.storage") else ""
         if name == "LocalStore":
-            return _open_path(os.fspath(store.root), path, zarr_format, decoder)
+            return "path", os.fspath(store.root)
         if name == "ZipStore" and isinstance(store.path, (str, os.PathLike)):
-            return _open_path(os.fspath(store.path), path, zarr_format, decoder)
-        if name == "ObjectStore" and is_obstore(store.store):
-            return _open_store(store.store, path, zarr_format, metadata, decoder)
-    elif not isinstance(store, Mapping):
-        raise TypeError(f"array is of type {_type_name(store)}; {_ACCEPTED}")
-    return _open_remote(
-        "bridge", Bridge(store), path, zarr_format=zarr_format, metadata=metadata, decoder=decoder
-    )
+            return "path", os.fspath(store.path)
+        if not (name == "ObjectStore" and is_obstore(store.store)):
+            return "bridge", Bridge(store)
+        store = store.store
+    if is_obstore(store) and type(store).__name__ != "MemoryStore":
+        return "object", store
+    if is_obstore(store) or isinstance(store, Mapping):
+        return "bridge", Bridge(store)
+    raise TypeError(f"array is of type {_type_name(store)}; {ACCEPTED}")
 
 
 def _open_zarr_array(array: Any, path: str | None, decoder: Callable[..., Any]) -> Array:
@@ -218,8 +213,13 @@ def _open_zarr_array(array: Any, path: str | None, decoder: Callable[..., Any]) 
         raise TypeError(
             f"path={path!r} was given with a zarr.Array; expected path= only with a store"
         )
-    documents = _documents(array)
-    return _open_store(array.store, array.path, array.metadata.zarr_format, documents, decoder)
+    kind, where = place_of(array.store)
+    if kind == "path":
+        return open_path(where, array.path, array.metadata.zarr_format, decoder)
+    return open_remote(
+        kind, where, array.path,
+        zarr_format=array.metadata.zarr_format, metadata=_documents(array), decoder=decoder,
+    )  # fmt: skip
 
 
 def _documents(array: Any) -> dict[str, bytes]:
@@ -255,10 +255,10 @@ def _local_path(store: str | os.PathLike[str]) -> str:
 
 def _join(root: str, path: str | None) -> str:
     """Join the path of a store with the path of an array in it."""
-    return root if path is None else str(Path(root, *_names(path)))
+    return root if path is None else str(Path(root, *names_of(path)))
 
 
-def _names(path: str | None) -> list[str]:
+def names_of(path: str | None) -> list[str]:
     """Give the names that the path of an array is made of."""
     if path is None:
         return []
@@ -272,7 +272,7 @@ def _names(path: str | None) -> list[str]:
     return parts
 
 
-def _open_path(
+def open_path(
     root: str,
     path: str | None,
     zarr_format: int | None,
@@ -280,6 +280,6 @@ def _open_path(
 ) -> Array:
     """Open the array at a path in a directory, or in a zip file."""
     if os.path.isfile(root):  # noqa: PTH113
-        inside = "/" + "/".join(_names(path))
+        inside = "/" + "/".join(names_of(path))
         return _zarrow._open_local(root, zarr_format, None, decoder, inside)
     return _zarrow._open_local(_join(root, path), zarr_format, None, decoder)

@@ -187,8 +187,8 @@ def watch(progress: Any, cancel: Any, cache: Any) -> dict[str, Any]:
         told = progress
     else:
         raise TypeError(
-            f"progress is {progress!r}; expected True, or a callable that takes chunks, all chunks, "
-            "bytes and all bytes"
+            f"progress is {progress!r}; expected True, or a callable that takes chunks, "
+            "all chunks, bytes and all bytes"
         )
     if cache is not None and not isinstance(cache, _zarrow.ChunkCache):
         raise TypeError(f"cache is {cache!r}; expected a zarrow.ChunkCache or None")

@@ -1,4 +1,4 @@
-"""Stores that are not on this machine, or not in files: which of them Rust reads, and how to ask the others."""
+"""Stores that are not files of this machine: which of them Rust reads, how to ask the others."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _OBSTORE = ("S3Store", "GCSStore", "AzureStore", "HTTPStore", "LocalStore", "Mem
 
 
 class _Threads:
-    """What runs in this process beside the caller: made when it is needed, and again after a fork."""
+    """What runs beside the caller: made when it is needed, and again after a fork."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -48,7 +48,6 @@ class _Threads:
             if self._pool is None:
                 self._pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="zarrow-mapping")
             return self._pool
-
 
     def readers(self) -> ThreadPoolExecutor:
         """Give threads that wait for reads."""
@@ -90,7 +89,7 @@ class Bridge:
             return [_slice(_of_mapping(self._store, key), None, None, None) for key in keys]
 
         async def all_of_them() -> list[bytes | None]:
-            return await asyncio.gather(*(self._get(key, None, None, None) for key in keys))
+            return list(await asyncio.gather(*(self._get(key, None, None, None) for key in keys)))
 
         return asyncio.run_coroutine_threadsafe(all_of_them(), self._loop_of()).result()
 
@@ -162,9 +161,15 @@ def _first_names(keys: Iterable[str], prefix: str) -> set[str]:
 
 def is_obstore(store: Any) -> bool:
     """Whether a store is one of obstore's classes."""
-    return type(store).__name__ in _OBSTORE and type(store).__module__.startswith(
-        ("obstore", "_obstore", "builtins", "pyo3_object_store")
-    ) and hasattr(store, "__getnewargs_ex__" if type(store).__name__ != "MemoryStore" else "get_async")
+    return (
+        type(store).__name__ in _OBSTORE
+        and type(store).__module__.startswith(
+            ("obstore", "_obstore", "builtins", "pyo3_object_store")
+        )
+        and hasattr(
+            store, "__getnewargs_ex__" if type(store).__name__ != "MemoryStore" else "get_async"
+        )
+    )
 
 
 def is_zarr_store(store: Any) -> bool:
@@ -214,7 +219,9 @@ def _of_zarr_store(store: Any) -> Any:
         if suffix is not None:
             request = SuffixByteRequest(suffix)
         elif start is not None:
-            request = RangeByteRequest(start, stop) if stop is not None else OffsetByteRequest(start)
+            request = (
+                RangeByteRequest(start, stop) if stop is not None else OffsetByteRequest(start)
+            )
         value = await store.get(key, prototype, request)
         return None if value is None else value.to_bytes()
 

@@ -31,7 +31,7 @@ class NumpyExportable(Protocol):
 
 
 class ZarrArray(Protocol):
-    """An array of zarr-python: ``zarr.Array``, which zarrow does not import."""
+    """An array or a group of zarr-python, which zarrow does not import."""
 
     @property
     def store(self) -> Any:
@@ -39,7 +39,7 @@ class ZarrArray(Protocol):
 
     @property
     def path(self) -> str:
-        """The path of the array in the store."""
+        """The path in the store."""
 
     @property
     def metadata(self) -> Any:

@@ -15,7 +15,10 @@ import pytest
 import zarrow
 
 ROOT = Path(__file__).resolve().parents[2]
-MODULES = ["zarrow", "zarrow._api", "zarrow._selections", "zarrow.errors"]
+MODULES = [
+    *("zarrow", "zarrow._api", "zarrow._group", "zarrow._open", "zarrow._selections"),
+    "zarrow.errors",
+]
 DOCTESTS = [
     test
     for name in MODULES
@@ -37,7 +40,9 @@ def test_public_functions_have_examples():
     shown = {test.name.rpartition(".")[2] for test in DOCTESTS}
     assert shown >= set(zarrow.__all__) & {
         "read_ragged",
+        "read_ragged_async",
         "open_array",
+        "open_group",
         "plan",
         "ranges",
         "boxes",
@@ -47,7 +52,7 @@ def test_public_functions_have_examples():
     }
 
 
-PAGES = ["README.md", "docs/selections.md"]
+PAGES = ["README.md", "docs/selections.md", "docs/stores.md"]
 
 
 @pytest.mark.parametrize("page", PAGES)

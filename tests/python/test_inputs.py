@@ -15,7 +15,7 @@ import pytest
 import zarr
 import zarrow
 from arrays import Maker, Written, write_values
-from zarr.storage import LocalStore, MemoryStore, ZipStore
+from zarr.storage import LocalStore, ZipStore
 
 SELECTIONS: list[Any] = [np.s_[1:5, 2:3], np.s_[0:0], np.s_[3:, :]]
 
@@ -184,7 +184,6 @@ def test_handle_sees_new_chunks(make: Maker) -> None:
 
 def wrong_inputs(path: Path) -> dict[str, Any]:
     """Things that are no array."""
-    memory = zarr.create_array(MemoryStore(), shape=(3,), dtype="i4")
     group = zarr.create_group(path / "group.zarr")
     return {
         "None": None,
@@ -194,8 +193,6 @@ def wrong_inputs(path: Path) -> dict[str, Any]:
         "list": [str(path)],
         "file": io.BytesIO(),
         "zarr.Group": group,
-        "LocalStore": LocalStore(path),
-        "zarr.Array in memory": memory,
     }
 
 
@@ -203,11 +200,9 @@ def test_type_errors(tmp_path: Path) -> None:
     for what, wrong in wrong_inputs(tmp_path).items():
         with pytest.raises(TypeError) as caught:
             zarrow.read_ragged(wrong, [np.s_[0:1]])
-        word = {"zarr.Array in memory": "LocalStore", "list": "sources"}.get(what, "path")
-        assert word in str(caught.value), f"{what}: {caught.value}"
-        if what != "zarr.Array in memory":
-            with pytest.raises(TypeError):
-                zarrow.open_array(wrong)
+        assert ("sources" if what == "list" else "path") in str(caught.value), what
+        with pytest.raises(TypeError):
+            zarrow.open_array(wrong)
 
 
 def test_zarr_array_in_a_zip_that_is_being_written(tmp_path: Path) -> None:

@@ -54,7 +54,7 @@ def write(
         if index in skip:
             continue
         chunk = objects([padding] * math.prod(chunks), chunks)
-        part = values[oracle.region_of(index, chunks)]
+        part = values[(*oracle.region_of(index, chunks), ...)]
         chunk[tuple(slice(0, length) for length in part.shape)] = part
         if isinstance(codec, Categorize):
             chunk = chunk.ravel(order=order)  # type: ignore[call-overload]
@@ -88,7 +88,7 @@ def test_text(tmp_path: Path, codec: str, compressor: Any, order: str) -> None:
             opened(tmp_path / "a", codec), SELECTIONS, return_stats=True, memory_limit=limit
         )
         assert result.to_pylist() == rows_of(values, SELECTIONS)
-        assert (stats.chunks_foreign, stats.chunks_missing) == (11, 1)
+        assert (stats.chunks_foreign, stats.chunks_missing) == (8, 1)
         assert "large_string" in str(result.type)
 
 
@@ -198,6 +198,8 @@ def test_damaged_chunks_are_errors(tmp_path: Path, stored: bytes) -> None:
     ("shape", "chunks"), [((), ()), ((0,), (2,)), ((2, 3, 4), (1, 2, 3))], ids=str
 )
 def test_shapes(tmp_path: Path, codec: str, shape: Any, chunks: Any) -> None:
+    if codec != "categorize" and not shape:
+        pytest.skip("numcodecs does not write these")
     values = texts(shape, WORDS)
     write(tmp_path / "a", values, chunks, CODECS[codec], padding="")
     rows = zarrow.read_ragged(opened(tmp_path / "a", codec), [..., ...])
