@@ -1,5 +1,7 @@
 //! Reads of stores that answer after a while: as many requests as need be at once, each thing once, and never a hang.
 
+#![expect(clippy::cast_precision_loss, clippy::float_cmp, reason = "small whole numbers, which floats hold exactly")]
+
 mod common;
 
 use std::collections::HashMap;

@@ -85,7 +85,6 @@ pub(crate) fn sources(array: &Bound<'_, PyAny>) -> PyResult<Vec<u32>> {
 #[pyfunction]
 #[pyo3(signature = (arrays, of, selections, indexing, promote, options, watch))]
 pub(crate) fn _read<'py>(
-    py: Python<'py>,
     arrays: Vec<Bound<'py, Array>>,
     of: Option<Bound<'py, PyAny>>,
     selections: &Bound<'py, PyAny>,
@@ -94,6 +93,7 @@ pub(crate) fn _read<'py>(
     options: Options,
     watch: Watch<'py>,
 ) -> PyResult<(Bound<'py, PyAny>, ReadStats)> {
+    let py = selections.py();
     let arrays: Vec<_> = arrays.iter().map(|array| array.get().inner.clone()).collect();
     let of = of.map(|of| sources(&of)).transpose()?;
     let selections = match selections.cast::<Selections>() {

@@ -193,7 +193,7 @@ impl<'a> Objects<'a> {
             }
         }
         let is_text = opened_as.stored.element == ElementType::Utf8;
-        opened_as.null_fill = !self.any_fill && !(is_text && self.document["fill_value"].is_string());
+        opened_as.null_fill = !(self.any_fill || is_text && self.document["fill_value"].is_string());
         opened_as.geometry.decoders.replace_with(chunks, decoder);
         Ok(opened_as)
     }

@@ -488,13 +488,12 @@ impl Array {
     pub(crate) fn identity(&self) -> &str {
         self.inner.identity.get_or_init(|| {
             static NEXT: AtomicU64 = AtomicU64::new(0);
-            let mut metadata = serde_json::to_string(self.inner.zarrs.metadata()).unwrap_or_default();
-            if !self.has_equal_chunks() || !self.has_equal_shards() {
-                // There, it tells of a regular grid of the longest.
-                metadata.push_str(&format!("{:?}", self.inner.grid));
-            }
+            let metadata = serde_json::to_string(self.inner.zarrs.metadata()).unwrap_or_default();
+            // Where chunks or shards differ in shape, the metadata tells of a regular grid of the longest.
+            let is_regular = self.has_equal_chunks() && self.has_equal_shards();
+            let grid = if is_regular { String::new() } else { format!("{:?}", self.inner.grid) };
             match self.inner.source.identity() {
-                Some(source) => format!("{source}\0{}\0{metadata}", self.node_path()),
+                Some(source) => format!("{source}\0{}\0{metadata}{grid}", self.node_path()),
                 None => format!("number {}", NEXT.fetch_add(1, Ordering::Relaxed)),
             }
         })

@@ -1,5 +1,6 @@
 //! Work cut into contiguous blocks, one for each thread.
 
+use std::iter;
 use std::num::NonZeroUsize;
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -73,7 +74,7 @@ impl Threads {
     pub(super) fn cut_rows(self, selections: &BoundSelections) -> Vec<Range<usize>> {
         let BoundForm::Rows(rows) = selections.form() else { return self.cut(selections.len()) };
         if self.for_work(selections.len().saturating_add(rows.coordinate_count())) == 1 {
-            return vec![0..selections.len()];
+            return iter::once(0..selections.len()).collect();
         }
         let mut before = Vec::with_capacity(selections.len() + 1);
         let mut total = 0_usize;
@@ -129,7 +130,7 @@ pub(super) fn each<T: Send, R: Send>(tasks: Vec<T>, work: impl Fn(T) -> Result<R
     thread::scope(|scope| {
         for _ in 1..threads {
             // Where the system gives no thread, the others do its work.
-            let _ = thread::Builder::new().spawn_scoped(scope, &help);
+            let _ = thread::Builder::new().spawn_scoped(scope, help);
         }
         help();
     });

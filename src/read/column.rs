@@ -7,7 +7,6 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use zarrs::storage::StoreKey;
 
-use super::MissingChunks;
 use super::demand::{Demand, Need};
 use super::fetch::{Fetch, Fetched, Place, READ_GAP};
 use super::run::locate;
@@ -17,6 +16,7 @@ use super::stretch::Stretch;
 use super::validity::Validity;
 use super::variable::VariableRead;
 use super::worker::{Worker, WorkerScratch, shared_len};
+use super::{MissingChunks, ReadOptions};
 use crate::arrow::ElementType;
 use crate::cache::{Cached, CachedPart, ChunkCache, Found as Lookup, Key as CacheKey, Promise, Version};
 use crate::chunk::{Array, CELL_LEN, Cast, Decoder, DirectScratch, Extent, Granularity};
@@ -98,12 +98,12 @@ impl<'a> ColumnRead<'a> {
         array: &'a Array,
         element: &ElementType,
         scatter: Scatter<'a>,
-        missing_chunks: MissingChunks,
+        options: &'a ReadOptions,
         validity: &'a Validity,
         workers: usize,
         variable: Option<VariableRead<'a>>,
-        cache: Option<&'a ChunkCache>,
     ) -> Self {
+        let missing_chunks = options.missing_chunks;
         let fetch = Fetch::new(array, scatter.part());
         let cast = array.cast_to(element);
         let fill_value = match &variable {
@@ -111,7 +111,8 @@ impl<'a> ColumnRead<'a> {
             None => fill_value(array, element),
         };
         let missing = AtomicUsize::new(0);
-        let cache = cache.filter(|_| variable.is_none()).map(|cache| (cache, cache.array(array.identity())));
+        let cache =
+            options.cache.as_ref().filter(|_| variable.is_none()).map(|cache| (cache, cache.array(array.identity())));
         Self { array, scatter, missing_chunks, validity, cast, fill_value, variable, fetch, cache, workers, missing }
     }
 

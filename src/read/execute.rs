@@ -90,21 +90,9 @@ pub(crate) fn execute(columns: &[Column<'_>], options: &ReadOptions, stats: &mut
             scratch.clear();
         }
         let mut worker = Worker { scratch, reservation: budget.reservation(), counters: &counters, go_on: &go_on };
-        for read in &local {
-            if budget.is_limited() {
-                // Buffers that are large for one array need not be so for the next.
-                worker.scratch.clear();
-                worker.reservation.hold(0);
-            }
-            while let Some(claim) = read.claim() {
-                if !go_on() {
-                    return;
-                }
-                if let Err(error) = read.chunks(claim, &mut worker) {
-                    failure.set(error);
-                    return;
-                }
-            }
+        if let Err(error) = read_near(&local, budget.is_limited(), &mut worker) {
+            failure.set(error);
+            return;
         }
         if worker.scratch.len() <= KEPT_SCRATCH && !budget.is_limited() {
             SCRATCH.set(worker.scratch);
@@ -158,6 +146,24 @@ pub(crate) fn execute(columns: &[Column<'_>], options: &ReadOptions, stats: &mut
         Ok(Filled { values, offsets, bytes })
     };
     targets.into_iter().zip(all_offsets).map(fill).collect()
+}
+
+/// Reads what nobody else does, array by array, as long as the read goes on.
+fn read_near(reads: &[&ColumnRead<'_>], is_limited: bool, worker: &mut Worker<'_>) -> Result<()> {
+    for read in reads {
+        if is_limited {
+            // Buffers that are large for one array need not be so for the next.
+            worker.scratch.clear();
+            worker.reservation.hold(0);
+        }
+        while let Some(claim) = read.claim() {
+            if !(worker.go_on)() {
+                return Ok(());
+            }
+            read.chunks(claim, worker)?;
+        }
+    }
+    Ok(())
 }
 
 /// How the memory limit is shared out.

@@ -11,6 +11,7 @@ mod packet;
 mod requests;
 
 use std::collections::VecDeque;
+use std::iter;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -259,7 +260,7 @@ impl<'s> Stage<'s, '_> {
                 let chunk = claim.chunk();
                 match index {
                     None => self.ask_chunk(read, claim, scope),
-                    index => self.ask_subchunks(read, vec![claim], index, scope),
+                    index => self.ask_subchunks(read, vec![claim], index.as_ref(), scope),
                 }
                 .map_err(|error| read.locate_error(error, chunk))?;
             }
@@ -293,35 +294,9 @@ impl<'s> Stage<'s, '_> {
         }
     }
 
-    /// Looks for a read chunk in the cache. It lies at `bytes` of its value, which is of the version `current`, if that is
-    /// known.
-    fn look(&self, read: &ColumnRead<'_>, claim: Claim, bytes: Option<Range<u64>>, current: Option<&Version>) -> Step {
-        let id = read.part().groups().chunks()[claim.chunk()];
-        let Some((cache, at)) = read.cached(id) else { return Step::Ask(Member::new(claim, bytes), None) };
-        let rechecks = cache.rechecks() && read.remote().is_some_and(|remote| remote.has_versions());
-        let is_checked = !rechecks || current.is_some();
-        let found = match cache.look(at, current.filter(|_| rechecks)) {
-            Lookup::Hit(Cached::Chunk(decoded), version) => {
-                let member = Member { decoded: Some(decoded), ..Member::new(claim, bytes) };
-                return match version {
-                    Some(version) if !is_checked => Step::Ask(member, Some(version)),
-                    _ => Step::Decode(member),
-                };
-            }
-            Lookup::Hit(..) if is_checked => return Step::Decode(Member::new(claim, None)),
-            // What is missing may be written any time.
-            Lookup::Hit(..) => cache.renew(at),
-            found => found,
-        };
-        match found {
-            Lookup::Miss(promise) => Step::Ask(Member { promise: Some(promise), ..Member::new(claim, bytes) }, None),
-            _ => Step::Wait(claim),
-        }
-    }
-
     /// Asks for an unsharded read chunk: for all of it, or where it is stored as it is, for what is wanted.
     fn ask_chunk(&mut self, read: &'s ColumnRead<'s>, claim: Claim, scope: &ScopeFifo<'s>) -> Result<()> {
-        let (member, known) = match self.look(read, claim, None, None) {
+        let (member, known) = match look(read, claim, None, None) {
             Step::Ask(member, known) => (member, known),
             Step::Decode(member) => {
                 self.decode(Packet::of(read, member), scope);
@@ -343,7 +318,7 @@ impl<'s> Stage<'s, '_> {
             self.ask(Packet::of(read, member), &key, vec![Want::All], 0, &checks);
             return Ok(());
         }
-        let ranges = ranges.unwrap_or_else(|| vec![0..len as usize]);
+        let ranges = ranges.unwrap_or_else(|| iter::once(0..len as usize).collect());
         let room = ranges.iter().map(Range::len).sum();
         let member = Member { bytes: Some(0..len), ..member };
         let checks = Checks { total: Some(len), ..Checks::default() };
@@ -364,7 +339,7 @@ impl<'s> Stage<'s, '_> {
                 _ => {}
             }
             if index.is_some() && !rechecks {
-                return self.ask_subchunks(read, claims(read, chunks), index, scope);
+                return self.ask_subchunks(read, claims(read, chunks), index.as_ref(), scope);
             }
         }
         let len = sharding.encoded_len();
@@ -402,7 +377,7 @@ impl<'s> Stage<'s, '_> {
             (Brought::NothingNew, _) => known,
             _ => None,
         };
-        self.ask_subchunks(read, claims(read, chunks), index, scope)
+        self.ask_subchunks(read, claims(read, chunks), index.as_ref(), scope)
     }
 
     /// Asks for subchunks of a shard, of which the index came. Decodes those that are there, or that it does not hold.
@@ -410,24 +385,24 @@ impl<'s> Stage<'s, '_> {
         &mut self,
         read: &'s ColumnRead<'s>,
         claims: Vec<Claim>,
-        index: Option<Index>,
+        index: Option<&Index>,
         scope: &ScopeFifo<'s>,
     ) -> Result<()> {
         let Some(first) = claims.first() else { return Ok(()) };
         let (key, part) = (read.key(first.chunk()), read.part());
-        let version = index.as_ref().and_then(|(_, version)| version.clone());
+        let version = index.and_then(|(_, version)| version.clone());
         let (mut wanted, mut there) = (Vec::new(), Packet::new(read));
         // Subchunks are all of one shape.
         let decoder = read.array().decoder();
         for claim in claims {
             let id = part.groups().chunks()[claim.chunk()];
-            let entry = index.as_ref().map(|(index, _)| index.entry(part.grid().in_shard(id)));
+            let entry = index.map(|(index, _)| index.entry(part.grid().in_shard(id)));
             let Some(Entry::Bytes { start, len }) = entry.transpose()? else {
                 there.add(Member::new(claim, None));
                 continue;
             };
             check_encoded_len(decoder, len)?;
-            let member = match self.look(read, claim, Some(start..start + len), version.as_ref()) {
+            let member = match look(read, claim, Some(start..start + len), version.as_ref()) {
                 Step::Ask(member, None) => member,
                 // It was kept with an index that is no longer known.
                 Step::Ask(member, Some(_)) => Member { decoded: None, ..member },
@@ -436,7 +411,7 @@ impl<'s> Stage<'s, '_> {
                     continue;
                 }
                 Step::Wait(claim) => {
-                    self.deferred.push(Deferred { read, claim, index: index.clone() });
+                    self.deferred.push(Deferred { read, claim, index: index.cloned() });
                     continue;
                 }
             };
@@ -613,6 +588,32 @@ fn units(bytes: usize) -> u32 {
 /// The right to all read chunks of the plan that nobody has yet.
 fn claims(read: &ColumnRead<'_>, chunks: Range<usize>) -> Vec<Claim> {
     chunks.filter_map(|chunk| read.claim_chunk(chunk)).collect()
+}
+
+/// Looks for a read chunk in the cache. It lies at `bytes` of its value, which is of the version `current`, if that is
+/// known.
+fn look(read: &ColumnRead<'_>, claim: Claim, bytes: Option<Range<u64>>, current: Option<&Version>) -> Step {
+    let id = read.part().groups().chunks()[claim.chunk()];
+    let Some((cache, at)) = read.cached(id) else { return Step::Ask(Member::new(claim, bytes), None) };
+    let rechecks = cache.rechecks() && read.remote().is_some_and(|remote| remote.has_versions());
+    let is_checked = !rechecks || current.is_some();
+    let found = match cache.look(at, current.filter(|_| rechecks)) {
+        Lookup::Hit(Cached::Chunk(decoded), version) => {
+            let member = Member { decoded: Some(decoded), ..Member::new(claim, bytes) };
+            return match version {
+                Some(version) if !is_checked => Step::Ask(member, Some(version)),
+                _ => Step::Decode(member),
+            };
+        }
+        Lookup::Hit(..) if is_checked => return Step::Decode(Member::new(claim, None)),
+        // What is missing may be written any time.
+        Lookup::Hit(..) => cache.renew(at),
+        found => found,
+    };
+    match found {
+        Lookup::Miss(promise) => Step::Ask(Member { promise: Some(promise), ..Member::new(claim, bytes) }, None),
+        _ => Step::Wait(claim),
+    }
 }
 
 /// Requests for ranges of a read chunk that starts at `start`.

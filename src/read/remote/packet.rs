@@ -83,19 +83,15 @@ impl<'s> Packet<'s> {
 
     /// Takes what a request brought, `None` if the store does not hold the value.
     pub(super) fn receive(&mut self, part: Option<Part>) {
-        match part {
-            Some(Part { start, bytes, version, permit }) => {
-                self.is_held = true;
-                self.parts.push((start, bytes));
-                self.version = version.or_else(|| self.version.take());
-                self.permits.extend(permit);
-                self.renew();
-            }
-            None => {
-                self.absent += 1;
-                self.renew();
-            }
+        if let Some(Part { start, bytes, version, permit }) = part {
+            self.is_held = true;
+            self.parts.push((start, bytes));
+            self.version = version.or_else(|| self.version.take());
+            self.permits.extend(permit);
+        } else {
+            self.absent += 1;
         }
+        self.renew();
     }
 
     /// Says that it takes no bytes of a value that there is.

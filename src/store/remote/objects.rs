@@ -364,7 +364,7 @@ impl Objects {
             Want::Range(range) => Some(GetRange::Bounded(range.clone())),
             Want::Suffix(len) => Some(GetRange::Suffix(*len)),
         };
-        let if_none_match = known.map(|version| version.to_string());
+        let if_none_match = known.map(ToString::to_string);
         let mut answer = store.get_opts(&path, GetOptions { range, if_none_match, ..GetOptions::default() }).await;
         if let (Err(object_store::Error::NotSupported { .. }), Want::Suffix(len)) = (&answer, want) {
             // Azure knows no suffixes: its length has to be asked for first.
