@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -17,7 +18,7 @@ use zarrow::{ObjectStores, OpenOptions, ZarrFormat};
 
 use crate::array::Array;
 use crate::foreign::ForeignCodecs;
-use crate::interrupt::interruptibly;
+use crate::interrupt::{Canceller, interruptibly};
 
 /// The arguments of `_open_remote`.
 #[derive(FromPyObject)]
@@ -37,15 +38,39 @@ struct Remote<'py> {
     metadata: Option<Bound<'py, PyDict>>,
 }
 
+/// What watches over opening.
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+struct Watch<'py> {
+    /// Seconds.
+    timeout: Option<f64>,
+    cancel: Option<Bound<'py, Canceller>>,
+}
+
 /// Opens an array in a store that is not on this machine. Its only argument is a dict of `Remote`.
 #[pyfunction]
-pub(crate) fn _open_remote(py: Python<'_>, arguments: Bound<'_, PyDict>) -> PyResult<Array> {
+#[pyo3(signature = (arguments, watch = None))]
+pub(crate) fn _open_remote(
+    py: Python<'_>,
+    arguments: Bound<'_, PyDict>,
+    watch: Option<Bound<'_, PyDict>>,
+) -> PyResult<Array> {
     let Remote { kind, store, storage_options, path, zarr_format, fields, foreign, metadata } = arguments.extract()?;
     let format = zarr_format.map(|format| if format == 2 { ZarrFormat::V2 } else { ZarrFormat::V3 });
     let codecs = foreign.as_ref().map(|foreign| Arc::new(ForeignCodecs(foreign.clone_ref(py))) as Arc<_>);
     let mut options = OpenOptions::from(format).with_foreign_codecs(codecs);
     if let Some(metadata) = metadata {
         options = with_metadata(options, &metadata)?;
+    }
+    if kind == "bridge" {
+        options = options.with_store_name(store.repr()?.to_string());
+    }
+    if let Some(watch) = watch {
+        let Watch { timeout, cancel } = watch.extract()?;
+        options = options.with_timeout(timeout.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()));
+        if let Some(canceller) = cancel {
+            options = options.with_cancel(canceller.get().0.clone());
+        }
     }
     let stores = Where::new(&kind, &store, storage_options)?;
     let open = |cancel| {

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import functools
-from typing import TYPE_CHECKING, Any, Literal, cast, overload
+import time
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 import numpy as np
 import pyarrow as pa
@@ -12,8 +13,8 @@ import pyarrow as pa
 from zarrow import _zarrow
 from zarrow._columns import _column, _type_name
 from zarrow._items import check_selections, settled
-from zarrow._open import open_array
-from zarrow._options import check_indexing, check_promote, options, watch
+from zarrow._open import opened
+from zarrow._options import check_indexing, check_promote, check_timeout, options, watch
 from zarrow._stores import readers
 from zarrow._zarrow import Array, Canceller, Selections
 from zarrow.errors import SelectionError
@@ -272,7 +273,12 @@ def _read_ragged(
     **how_to: Any,
 ) -> Any:
     """Read, until it is done or `canceller` ends it."""
-    handles, of = _open_arrays(array, path, sources, fields, storage_options)
+    began = time.monotonic()
+    timeout = check_timeout(how_to["timeout"])
+    ends = {"timeout": timeout, "cancel": canceller}
+    handles, of = _open_arrays(array, path, sources, fields, storage_options, ends)
+    if timeout is not None:
+        how_to["timeout"] = max(began + timeout - time.monotonic(), 1e-6)
     mode, promotes = check_indexing(indexing), check_promote(promote)
     asked = check_selections(selections, mode)
     how = options(
@@ -464,6 +470,7 @@ def _open_arrays(
     sources: Integers | None,
     fields: Sequence[str] | None,
     storage_options: Mapping[str, Any] | None,
+    watch: dict[str, Any] | None = None,
 ) -> tuple[list[Array], pa.Array | None]:
     """Open one array, or several, and check the sources."""
     names = _check_fields(fields)
@@ -473,7 +480,7 @@ def _open_arrays(
                 f"sources was given, but array is of type {_type_name(array)}; "
                 "expected sources= only with a list of arrays: pass [array], or list(arrays)"
             )
-        handle = open_array(cast("ArrayLike", array), path=path, storage_options=storage_options)
+        handle = opened(array, path, storage_options, watch=watch)
         return [_choose(handle, names)], None
     if not array:
         raise ValueError("array is an empty list; expected at least one array")
@@ -487,12 +494,12 @@ def _open_arrays(
             f"selection {row}: source {of[row]}; expected 0 to {len(array) - 1}, "
             "the number of one of the arrays"
         )
-    opened: dict[tuple[str, int], Array] = {}  # an array that is given twice is read once
+    known: dict[tuple[str, int], Array] = {}  # an array that is given twice is read once
     handles = []
     for each in array:
-        handle = open_array(each, path=path, storage_options=storage_options)
+        handle = opened(each, path, storage_options, watch=watch)
         if handle is not each:
-            handle = opened.setdefault((handle.path, handle.zarr_format), handle)
+            handle = known.setdefault((handle.path, handle.zarr_format), handle)
         handles.append(_choose(handle, names))
     return handles, pa.array(of.astype(np.uint32))
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from zarrow import _zarrow
 from zarrow._open import check_storage_options, names_of, open_path, open_remote, place_of
-from zarrow.errors import NotFoundError
+from zarrow.errors import MetadataError, NotFoundError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -96,17 +96,25 @@ class Group(Mapping[str, "Array | Group"]):
     @classmethod
     def _open(cls, source: _Source, names: list[str]) -> Group:
         found = source.documents(names)
-        if (document := found.get("zarr.json")) is not None:
-            metadata = _parse(document)
+
+        def parse(name: str) -> dict[str, Any]:
+            return _parse(found[name], f"{source.location(names)}/{name}")
+
+        if "zarr.json" in found:
+            metadata = parse("zarr.json")
             if metadata.get("node_type") == "group":
-                return cls(
-                    source, names, 3, metadata.get("attributes") or {}, _consolidated_v3(metadata)
-                )
-        elif found.get(".zgroup") is not None or found.get(".zmetadata") is not None:
-            attributes = _parse(found.get(".zattrs") or b"{}")
+                attributes = metadata.get("attributes") or {}
+                return cls(source, names, 3, attributes, _consolidated_v3(metadata))
+        elif ".zgroup" in found or ".zmetadata" in found:
+            if ".zgroup" in found and parse(".zgroup").get("zarr_format") != 2:
+                raise _invalid(f"{source.location(names)}/.zgroup")
+            attributes = parse(".zattrs") if ".zattrs" in found else {}
             consolidated = None
-            if (document := found.get(".zmetadata")) is not None:
-                consolidated = _consolidated_v2(_parse(document))
+            if ".zmetadata" in found:
+                metadata = parse(".zmetadata")
+                if not isinstance(metadata.get("metadata"), dict):
+                    raise _invalid(f"{source.location(names)}/.zmetadata")
+                consolidated = _consolidated_v2(metadata)
             return cls(source, names, 2, attributes, consolidated)
         raise NotFoundError(
             f"group {source.location(names)!r}: there is no Zarr group here; expected 'zarr.json' "
@@ -151,7 +159,8 @@ class Group(Mapping[str, "Array | Group"]):
     def _member(self, names: list[str], documents: Mapping[str, bytes]) -> Array | Group:
         full = [*self._names, *names]
         document = documents.get("zarr.json")
-        metadata = _parse(document) if document is not None else {}
+        where = self._source.location(full)
+        metadata = _parse(document, where) if document is not None else {}
         if metadata.get("node_type") == "array" or ".zarray" in documents:
             zarr_format = 3 if document is not None else 2
             return self._source.open_array(full, zarr_format, dict(documents))
@@ -166,7 +175,7 @@ class Group(Mapping[str, "Array | Group"]):
         if document is not None:
             attributes = metadata.get("attributes") or {}
         else:
-            attributes = _parse(documents.get(".zattrs") or b"{}")
+            attributes = _parse(documents.get(".zattrs") or b"{}", where)
         return Group(self._source, full, self._format, attributes, below)
 
     def __iter__(self) -> Iterator[str]:
@@ -332,9 +341,21 @@ def _source(store: Any, options: dict[str, str] | None) -> _Source:
     return _Asked(where) if kind == "bridge" else _Remote(kind, where, options)
 
 
-def _parse(document: bytes) -> dict[str, Any]:
-    parsed = json.loads(document)
-    return parsed if isinstance(parsed, dict) else {}
+def _parse(document: bytes, where: str) -> dict[str, Any]:
+    try:
+        parsed = json.loads(document)
+    except ValueError as error:
+        raise _invalid(where) from error
+    if not isinstance(parsed, dict):
+        raise _invalid(where)
+    return parsed
+
+
+def _invalid(where: str) -> MetadataError:
+    return MetadataError(
+        f"{where}: no valid metadata of a group; expected a document by the Zarr specification. "
+        "The document is damaged or was written by something else; write it again."
+    )
 
 
 def _consolidated_v3(metadata: Mapping[str, Any]) -> dict[str, dict[str, bytes]] | None:

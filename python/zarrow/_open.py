@@ -15,7 +15,13 @@ from urllib.request import url2pathname
 from zarrow import _zarrow
 from zarrow._codecs import foreign_decoder
 from zarrow._columns import _type_name
-from zarrow._stores import Bridge, is_icechunk_session, is_obstore, is_zarr_store
+from zarrow._stores import (
+    Bridge,
+    is_icechunk_session,
+    is_obstore,
+    is_zarr_store,
+    tells_itself,
+)
 from zarrow._zarrow import Array
 from zarrow.errors import UnsupportedError
 
@@ -103,6 +109,18 @@ def open_array(
     >>> image.shape, image.dtype.name, image.chunks
     ((100, 80), 'float32', (32, 32))
     """
+    return opened(store, path, storage_options, allow_pickle=allow_pickle)
+
+
+def opened(
+    store: Any,
+    path: str | None,
+    storage_options: Mapping[str, Any] | None,
+    *,
+    allow_pickle: bool = False,
+    watch: dict[str, Any] | None = None,
+) -> Array:
+    """Open an array, unless `watch` ends that."""
     options = check_storage_options(storage_options, store)
     if isinstance(store, Array):
         if path is not None:
@@ -118,11 +136,11 @@ def open_array(
     decoder = partial(foreign_decoder, allow_pickle=True) if allow_pickle else foreign_decoder
     array_class = getattr(sys.modules.get("zarr"), "Array", None)
     if array_class is not None and isinstance(store, array_class):
-        return _open_zarr_array(store, path, decoder)
+        return _open_zarr_array(store, path, decoder, watch)
     kind, where = place_of(store)
     if kind == "path":
         return open_path(where, path, None, decoder)
-    return open_remote(kind, where, path, options=options, decoder=decoder)
+    return open_remote(kind, where, path, options=options, decoder=decoder, watch=watch)
 
 
 def is_remote_url(root: str) -> bool:
@@ -163,7 +181,9 @@ def open_remote(
     zarr_format: int | None = None,
     metadata: dict[str, bytes] | None = None,
     decoder: Callable[..., Any] = foreign_decoder,
+    watch: dict[str, Any] | None = None,
 ) -> Array:
+    """Open an array in a store of a kind that :func:`place_of` tells."""
     return _zarrow._open_remote(
         {
             "kind": kind,
@@ -174,7 +194,8 @@ def open_remote(
             "fields": None,
             "foreign": decoder,
             "metadata": metadata,
-        }
+        },
+        watch,
     )
 
 
@@ -200,14 +221,16 @@ def place_of(store: Any) -> tuple[str, Any]:
         if not (name == "ObjectStore" and is_obstore(store.store)):
             return "bridge", Bridge(store)
         store = store.store
-    if is_obstore(store) and type(store).__name__ != "MemoryStore":
+    if is_obstore(store) and tells_itself(store):
         return "object", store
     if is_obstore(store) or isinstance(store, Mapping):
         return "bridge", Bridge(store)
     raise TypeError(f"array is of type {_type_name(store)}; {ACCEPTED}")
 
 
-def _open_zarr_array(array: Any, path: str | None, decoder: Callable[..., Any]) -> Array:
+def _open_zarr_array(
+    array: Any, path: str | None, decoder: Callable[..., Any], watch: dict[str, Any] | None
+) -> Array:
     """Open what an array of zarr-python is a handle on."""
     if path is not None:
         raise TypeError(
@@ -219,6 +242,7 @@ def _open_zarr_array(array: Any, path: str | None, decoder: Callable[..., Any]) 
     return open_remote(
         kind, where, array.path,
         zarr_format=array.metadata.zarr_format, metadata=_documents(array), decoder=decoder,
+        watch=watch,
     )  # fmt: skip
 
 

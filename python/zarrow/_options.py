@@ -64,7 +64,7 @@ def options(
         filled,
         _check_count(concurrency, "concurrency", 1),
         _check_count(max_gap, "max_gap", 0),
-        _check_timeout(timeout),
+        check_timeout(timeout),
     )
 
 
@@ -165,7 +165,8 @@ def _check_count(value: int | None, argument: str, least: int) -> int | None:
     return min(count, sys.maxsize)
 
 
-def _check_timeout(timeout: float | None) -> float | None:
+def check_timeout(timeout: float | None) -> float | None:
+    """Check a number of seconds."""
     if timeout is None:
         return None
     try:

@@ -17,6 +17,7 @@ use std::fmt;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use zarrs::storage::{AsyncReadableStorage, ReadableStorage, StoreKey};
 
@@ -90,6 +91,7 @@ pub struct OpenOptions {
     format: Option<ZarrFormat>,
     foreign_codecs: Option<Arc<dyn ForeignCodecs>>,
     given: Option<metadata::Given>,
+    location: Option<String>,
     cancel: Cancel,
 }
 
@@ -98,6 +100,22 @@ impl OpenOptions {
     #[must_use]
     pub fn with_format(mut self, format: Option<ZarrFormat>) -> Self {
         self.format = format;
+        self
+    }
+
+    /// What errors call the store of the array, where it does not have a name itself.
+    #[must_use]
+    pub fn with_store_name(mut self, name: impl Into<String>) -> Self {
+        self.location = Some(name.into());
+        self
+    }
+
+    /// Ends opening with [`ErrorKind::TimedOut`] after so much time from now on. Only remote stores make it wait.
+    #[must_use]
+    pub fn with_timeout(mut self, timeout: Option<Duration>) -> Self {
+        if let Some(timeout) = timeout {
+            self.cancel = self.cancel.within(timeout);
+        }
         self
     }
 
@@ -239,8 +257,12 @@ impl Array {
     /// # Errors
     /// As [`open`](Self::open).
     pub fn open_async(storage: AsyncReadableStorage, path: &str, options: impl Into<OpenOptions>) -> Result<Self> {
-        let source = Source::Remote(Arc::new(Remote::of_storage(storage)));
-        Self::from_source(source, path, &options.into(), path)
+        let (source, options) = (Source::Remote(Arc::new(Remote::of_storage(storage))), options.into());
+        let location = match &options.location {
+            Some(store) => format!("{store}{path}"),
+            None => path.to_owned(),
+        };
+        Self::from_source(source, path, &options, &location)
     }
 
     /// Opens the array at node path `path` (below the prefix of its URL) of an object store or HTTP server.

@@ -19,12 +19,16 @@ use super::worker::{Worker, WorkerScratch, shared_len};
 use super::{MissingChunks, ReadOptions};
 use crate::arrow::ElementType;
 use crate::cache::{Cached, CachedPart, ChunkCache, Found as Lookup, Key as CacheKey, Promise, Version};
+use crate::cancel::Cancel;
 use crate::chunk::{Array, CELL_LEN, Cast, Decoder, DirectScratch, Extent, Granularity};
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::{Scratch, reserve_chunk, room};
 use crate::plan::Part;
 use crate::store::remote::Remote;
 use crate::store::{Held, Value};
+
+/// The version of a file that there is not.
+const ABSENT: &str = "absent";
 
 /// So many wanted ranges are worth sorting for a read chunk of `len` bytes; with more, all of it is wanted.
 fn ranges_limit(len: usize) -> usize {
@@ -323,7 +327,14 @@ impl<'a> ColumnRead<'a> {
             self.fetch.read_ahead(chunk);
         }
         let located = self.fetch.locate(id, key, &mut worker.scratch.index, worker.counters)?;
-        let Some(place) = located else { return Ok(Some(claim)) };
+        let Some(place) = located else {
+            if let Some((cache, at)) = self.cached(id)
+                && let Lookup::Miss(promise) = cache.look(at, Some(&Version::from(ABSENT)))
+            {
+                promise.keep(Cached::Absent, Some(ABSENT.into()));
+            }
+            return Ok(Some(claim));
+        };
         if let Some(variable) = &self.variable {
             if self.array.sharding().is_some() {
                 self.fetch.read_ahead(chunk);
@@ -697,15 +708,23 @@ impl<'a> ColumnRead<'a> {
         }
     }
 
+    /// Whether the store still holds the metadata.
+    fn is_there(&self, key: &StoreKey, counters: &Counters, cancel: &Cancel) -> Result<bool> {
+        if self.remote().is_some() {
+            counters.requested();
+        }
+        self.array.source().holds(key, cancel).map_err(|error| self.name_error(error))
+    }
+
     /// Gives back the scatter, and the number of read chunks that the store does not hold.
     ///
     /// # Errors
     /// [`ErrorKind::Store`] if chunks are missing because the array itself is gone: their fill values would be made up.
-    pub(super) fn finish(self) -> Result<(Scatter<'a>, usize)> {
+    pub(super) fn finish(self, counters: &Counters, cancel: &Cancel) -> Result<(Scatter<'a>, usize)> {
         let missing = self.missing.load(Ordering::Relaxed);
         if missing > 0
             && let Some(key) = self.array.metadata_key()
-            && !self.array.source().holds(key)?
+            && !self.is_there(key, counters, cancel)?
         {
             return Err(Error::new(ErrorKind::Store, "the array vanished after it was opened")
                 .at_array(self.array.location())

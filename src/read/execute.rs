@@ -17,6 +17,7 @@ use super::target::Target;
 use super::worker::{Worker, WorkerScratch};
 use super::{ReadOptions, ReadStats, pool};
 use crate::arrow::ElementType;
+use crate::cancel::Cancel;
 use crate::chunk::Array;
 use crate::error::{Error, ErrorKind, Result};
 use crate::plan::Plan;
@@ -138,7 +139,7 @@ pub(crate) fn execute(columns: &[Column<'_>], options: &ReadOptions, stats: &mut
         return Err(Error::new(ErrorKind::Internal, "a worker panicked").remedy("Please report this."));
     }
     failure.into_result()?;
-    stats.chunks_missing += finish_all(reads, &last_of_column)?;
+    stats.chunks_missing += finish_all(reads, &last_of_column, &counters, options.cancel())?;
     counters.add_to(stats);
     stats.bytes_held += budget.most() as u64;
     let fill = |(target, offsets): (Target<'_>, _)| {
@@ -215,13 +216,18 @@ fn offsets(
 }
 
 /// Checks that all columns were read, each up to where `last_of_column` says, and counts the chunks that are missing.
-fn finish_all(reads: Vec<ColumnRead<'_>>, last_of_column: &[usize]) -> Result<usize> {
+fn finish_all(
+    reads: Vec<ColumnRead<'_>>,
+    last_of_column: &[usize],
+    counters: &Counters,
+    cancel: &Cancel,
+) -> Result<usize> {
     let mut reads = reads.into_iter();
     let (mut from, mut chunks_missing) = (0, 0);
     for &to in last_of_column {
         let mut scatters = Vec::with_capacity(to - from);
         for read in reads.by_ref().take(to - from) {
-            let (scatter, missing) = read.finish()?;
+            let (scatter, missing) = read.finish(counters, cancel)?;
             chunks_missing += missing;
             scatters.push(scatter);
         }

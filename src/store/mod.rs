@@ -175,12 +175,12 @@ impl Source {
     }
 
     /// Whether the store holds `key`.
-    pub(crate) fn holds(&self, key: &StoreKey) -> Result<bool> {
+    pub(crate) fn holds(&self, key: &StoreKey, cancel: &Cancel) -> Result<bool> {
         match self {
             Self::Local(directory) => directory.holds(key),
             Self::Zip(zip) => Ok(zip.holds(key)),
             Self::Storage(storage) => storage.size_key(key).map(|size| size.is_some()).map_err(store_error),
-            Self::Remote(remote) => get_now(remote, key, Want::All).map(|value| value.is_some()),
+            Self::Remote(remote) => get_now(remote, key, Want::All, cancel).map(|value| value.is_some()),
         }
         .map_err(|error| error.at_key(key.as_str()))
     }
@@ -198,7 +198,7 @@ impl Value {
                 Ok(bytes) => Ok(bytes.map(Encoded::Shared)),
                 Err(source) => Err(store_error(source)),
             },
-            Self::Remote(remote) => Ok(get_now(remote, key, Want::All)?.map(Encoded::Shared)),
+            Self::Remote(remote) => Ok(get_now(remote, key, Want::All, &Cancel::default())?.map(Encoded::Shared)),
             Self::Held(held) => held.read(0, held.len(), scratch).map(Some),
         }
         .map_err(|error: Error| error.at_key(key.as_str()))
@@ -287,7 +287,7 @@ impl Value {
             }
             Self::Remote(remote) => {
                 let want = if from_end { Want::Suffix(len) } else { Want::Range(0..len) };
-                Ok(get_now(remote, key, want)?.map(Encoded::Shared))
+                Ok(get_now(remote, key, want, &Cancel::default())?.map(Encoded::Shared))
             }
         }
         .map_err(|error: Error| error.at_key(key.as_str()))
@@ -321,9 +321,9 @@ impl Value {
                 Ok(None) => Err(vanished()),
                 Err(source) => Err(store_error(source)),
             },
-            Self::Remote(remote) => {
-                get_now(remote, key, Want::Range(start..end))?.map(Encoded::Shared).ok_or_else(vanished)
-            }
+            Self::Remote(remote) => get_now(remote, key, Want::Range(start..end), &Cancel::default())?
+                .map(Encoded::Shared)
+                .ok_or_else(vanished),
             Self::Held(held) => held.read(start, len, scratch),
         }
         .map_err(|error: Error| error.at_key(key.as_str()))
@@ -331,9 +331,9 @@ impl Value {
 }
 
 /// Asks a remote store, and waits.
-fn get_now(remote: &Arc<Remote>, key: &StoreKey, want: Want) -> Result<Option<Bytes>> {
+fn get_now(remote: &Arc<Remote>, key: &StoreKey, want: Want, cancel: &Cancel) -> Result<Option<Bytes>> {
     let (remote, key) = (remote.clone(), key.clone());
-    wait(async move { remote.get(&key, &want).await }, &Cancel::default())?
+    wait(async move { remote.get(&key, &want).await }, cancel)?
 }
 
 pub(crate) fn vanished() -> Error {

@@ -405,7 +405,7 @@ impl<'s> Stage<'s, '_> {
             let member = match look(read, claim, Some(start..start + len), version.as_ref()) {
                 Step::Ask(member, None) => member,
                 // It was kept with an index that is no longer known.
-                Step::Ask(member, Some(_)) => Member { decoded: None, ..member },
+                Step::Ask(member, Some(_)) => Member { cached: None, ..member },
                 Step::Decode(member) => {
                     there.add(member);
                     continue;
@@ -598,16 +598,12 @@ fn look(read: &ColumnRead<'_>, claim: Claim, bytes: Option<Range<u64>>, current:
     let rechecks = cache.rechecks() && read.remote().is_some_and(|remote| remote.has_versions());
     let is_checked = !rechecks || current.is_some();
     let found = match cache.look(at, current.filter(|_| rechecks)) {
-        Lookup::Hit(Cached::Chunk(decoded), version) => {
-            let member = Member { decoded: Some(decoded), ..Member::new(claim, bytes) };
-            return match version {
-                Some(version) if !is_checked => Step::Ask(member, Some(version)),
-                _ => Step::Decode(member),
-            };
+        Lookup::Hit(cached, version) => {
+            // What is missing may be written any time.
+            let ask = !is_checked && (version.is_some() || matches!(cached, Cached::Absent));
+            let member = Member { cached: Some(cached), ..Member::new(claim, bytes) };
+            return if ask { Step::Ask(member, version) } else { Step::Decode(member) };
         }
-        Lookup::Hit(..) if is_checked => return Step::Decode(Member::new(claim, None)),
-        // What is missing may be written any time.
-        Lookup::Hit(..) => cache.renew(at),
         found => found,
     };
     match found {

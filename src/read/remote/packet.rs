@@ -1,12 +1,11 @@
 //! What was fetched together, and is decoded together.
 
 use std::ops::Range;
-use std::sync::Arc;
 
 use tokio::sync::OwnedSemaphorePermit;
 use zarrs::storage::Bytes;
 
-use crate::cache::{Found, Promise, Version};
+use crate::cache::{Cached, Found, Promise, Version};
 use crate::error::{Error, Result};
 use crate::read::column::{Arrived, ColumnRead};
 use crate::read::scatter::Claim;
@@ -29,15 +28,15 @@ pub(super) struct Member {
     pub(super) claim: Claim,
     /// Where it lies in the value; `None` if it is all of that.
     pub(super) bytes: Option<Range<u64>>,
-    /// It is decoded already.
-    pub(super) decoded: Option<Arc<Vec<u8>>>,
+    /// What the cache has of it.
+    pub(super) cached: Option<Cached>,
     /// It is waited for.
     pub(super) promise: Option<Promise>,
 }
 
 impl Member {
     pub(super) fn new(claim: Claim, bytes: Option<Range<u64>>) -> Self {
-        Self { claim, bytes, decoded: None, promise: None }
+        Self { claim, bytes, cached: None, promise: None }
     }
 }
 
@@ -88,10 +87,14 @@ impl<'s> Packet<'s> {
             self.parts.push((start, bytes));
             self.version = version.or_else(|| self.version.take());
             self.permits.extend(permit);
+            self.renew();
         } else {
             self.absent += 1;
+            // What was known to be missing still is.
+            if self.members.iter().any(|member| matches!(member.cached, Some(Cached::Chunk(_)))) {
+                self.renew();
+            }
         }
-        self.renew();
     }
 
     /// Says that it takes no bytes of a value that there is.
@@ -107,7 +110,7 @@ impl<'s> Packet<'s> {
     /// Lets go of what was decoded before, because the value has changed.
     fn renew(&mut self) {
         for member in &mut self.members {
-            if member.decoded.take().is_some() {
+            if member.cached.take().is_some() {
                 let id = self.read.part().groups().chunks()[member.claim.chunk()];
                 if let Some(Found::Miss(promise)) = self.read.cached(id).map(|(cache, at)| cache.renew(at)) {
                     member.promise = Some(promise);
@@ -144,12 +147,13 @@ impl<'s> Packet<'s> {
         self.parts.sort_unstable_by_key(|(start, _)| *start);
         // In the order of the plan, which writes the result front to back.
         self.members.sort_unstable_by_key(|member| member.claim.chunk());
-        for Member { claim, bytes, decoded, promise } in self.members {
+        for Member { claim, bytes, cached, promise } in self.members {
             if !(worker.go_on)() {
                 return Ok(());
             }
-            let arrived = match (decoded, bytes) {
-                (Some(decoded), _) => Arrived::Decoded(decoded),
+            let arrived = match (cached, bytes) {
+                (Some(Cached::Chunk(decoded)), _) => Arrived::Decoded(decoded),
+                (Some(_), _) => Arrived::Missing,
                 _ if !self.is_held => Arrived::Missing,
                 (None, Some(range)) => Arrived::Encoded(Held::cut(&self.parts, &range)),
                 (None, None) => match self.parts.first() {

@@ -41,6 +41,8 @@ pub struct ObjectStores {
     location: String,
     /// What tells it from all others: the URL and the options.
     identity: Option<String>,
+    /// Whether it lists what it holds.
+    lists: bool,
 }
 
 /// How many answers of a store asked for fewer requests.
@@ -99,7 +101,7 @@ impl ObjectStores {
         make(&Pushbacks::default()).map_err(|error| error.at_array(url))?;
         let prefix = if is_http { "" } else { path };
         let (prefix, location) = (prefix.trim_matches('/').to_owned(), url.to_owned());
-        Ok(Self { make: Arc::new(make), prefix, location, identity: Some(identity) })
+        Ok(Self { make: Arc::new(make), prefix, location, identity: Some(identity), lists: !is_http })
     }
 
     /// The store that `make` makes, and what it is called in errors.
@@ -114,7 +116,7 @@ impl ObjectStores {
                     .remedy("See to its options.")
             })
         };
-        Self { make: Arc::new(make), prefix: String::new(), location: location.into(), identity: None }
+        Self { make: Arc::new(make), prefix: String::new(), location: location.into(), identity: None, lists: true }
     }
 
     /// The values of `keys`, below the prefix, each `None` if the store does not hold it. All are asked for at once.
@@ -130,6 +132,12 @@ impl ObjectStores {
     /// # Errors
     /// As [`get`](Self::get); HTTP servers do not list.
     pub fn list(&self, path: &str, cancel: Arc<AtomicBool>) -> Result<Vec<String>> {
+        if !self.lists {
+            return Err(Error::new(ErrorKind::Store, "an HTTP server does not list what it holds")
+                .at_array(&self.location)
+                .expected("a group with consolidated metadata")
+                .remedy("Open its members by their names."));
+        }
         let objects = Objects::new(self.clone());
         let full = [&*self.prefix, path].map(|part| part.trim_matches('/')).join("/");
         let full = full.trim_matches('/').to_owned();
@@ -295,10 +303,28 @@ impl HttpConnector for Connector {
     }
 }
 
+/// The server does not take such requests.
+#[derive(Debug)]
+struct Refused;
+
+impl fmt::Display for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("405 Method Not Allowed")
+    }
+}
+
+impl StdError for Refused {}
+
 #[async_trait::async_trait]
 impl HttpService for Watched {
     async fn call(&self, request: HttpRequest) -> Result<HttpResponse, HttpError> {
-        let answer = self.client.execute(request).await;
+        let answer = match self.client.execute(request).await {
+            // object_store takes it for a value that is not there.
+            Ok(answer) if answer.status().as_u16() == 405 => {
+                return Err(HttpError::new(HttpErrorKind::Unknown, Refused));
+            }
+            answer => answer,
+        };
         let pushes_back = match &answer {
             Ok(answer) => matches!(answer.status().as_u16(), 429 | 503),
             Err(error) => error.kind() == HttpErrorKind::Timeout,
@@ -373,7 +399,8 @@ impl Objects {
                     let range = GetRange::Bounded(head.meta.size.saturating_sub(*len)..head.meta.size);
                     store.get_opts(&path, GetOptions { range: Some(range), ..GetOptions::default() }).await
                 }
-                Err(error) => Err(error),
+                // What was said to the request itself tells more.
+                Err(_) => answer,
             };
         }
         match answer {
