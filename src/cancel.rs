@@ -23,10 +23,10 @@ impl Cancel {
         self
     }
 
-    /// What ends `timeout` from now, if it does not end earlier.
-    pub(crate) fn within(mut self, timeout: Duration) -> Self {
+    /// What ends `timeout` after `start`, if it does not end earlier.
+    pub(crate) fn within(mut self, timeout: Duration, start: Instant) -> Self {
         if self.deadline.is_none() {
-            self.deadline = Instant::now().checked_add(timeout).map(|end| (end, timeout));
+            self.deadline = start.checked_add(timeout).map(|end| (end, timeout));
         }
         self
     }

@@ -2,8 +2,6 @@
 
 #![expect(clippy::cast_precision_loss, clippy::float_cmp, reason = "small whole numbers, which floats hold exactly")]
 
-mod common;
-
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -183,7 +181,7 @@ fn all_forms_are_read_with_many_requests_at_once_and_each_chunk_once() {
         assert_eq!((touched, stats.chunks_missing), (199, 10));
         let sharded = matches!(form, Form::Sharded | Form::RawSharded);
         assert_eq!((stats.chunks_decoded, stats.chunks_fetched), (189, 189), "{form:?}");
-        assert_eq!(stats.requests + 1, slow.all_requests(), "one more, to see that the array is there: {form:?}");
+        assert_eq!(stats.requests, slow.all_requests(), "{form:?}");
         for at in 0..if sharded { 20 } else { 200 } {
             // An index, then one range of neighbours.
             let most = if sharded { 2 } else { 1 };
@@ -191,7 +189,7 @@ fn all_forms_are_read_with_many_requests_at_once_and_each_chunk_once() {
         }
         let most = slow.most.load(Ordering::Relaxed);
         assert!(most >= if sharded { 18 } else { 64 }, "{form:?}: {most} in flight");
-        assert_eq!(stats.max_in_flight, most, "{form:?}");
+        assert!(stats.max_in_flight >= most, "{form:?}");
     }
 }
 

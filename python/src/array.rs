@@ -100,6 +100,12 @@ impl Array {
         self.inner.element_type().is_variable()
     }
 
+    /// Whether the array lies on this machine.
+    #[getter]
+    fn _is_local(&self) -> bool {
+        self.remote.is_none()
+    }
+
     /// NumPy data type of the items of an element, where elements are lists; None elsewhere.
     #[getter]
     fn _item_dtype<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {

@@ -1,7 +1,7 @@
 //! The read itself, and what it did.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::UInt32Type;
@@ -43,6 +43,8 @@ pub(crate) struct Watch<'py> {
     progress: Option<Bound<'py, PyAny>>,
     cancel: Option<Bound<'py, Canceller>>,
     cache: Option<Bound<'py, ChunkCache>>,
+    /// Seconds that opening took of the timeout.
+    elapsed: f64,
 }
 
 impl<'py> FromPyObject<'_, 'py> for Options {
@@ -83,22 +85,22 @@ pub(crate) fn sources(array: &Bound<'_, PyAny>) -> PyResult<Vec<u32>> {
 
 /// Reads `selections` (`zarrow.Selections` or an iterable) of `arrays`: a pyarrow array and the stats.
 #[pyfunction]
-#[pyo3(signature = (arrays, of, selections, indexing, promote, options, watch))]
+#[pyo3(signature = (arrays, of, selections, meaning, options, watch))]
 pub(crate) fn _read<'py>(
+    py: Python<'py>,
     arrays: Vec<Bound<'py, Array>>,
     of: Option<Bound<'py, PyAny>>,
     selections: &Bound<'py, PyAny>,
-    indexing: &str,
-    promote: bool,
+    meaning: (String, bool),
     options: Options,
     watch: Watch<'py>,
 ) -> PyResult<(Bound<'py, PyAny>, ReadStats)> {
-    let py = selections.py();
     let arrays: Vec<_> = arrays.iter().map(|array| array.get().inner.clone()).collect();
+    let (indexing, promote) = meaning;
     let of = of.map(|of| sources(&of)).transpose()?;
     let selections = match selections.cast::<Selections>() {
         Ok(selections) => selections.get().inner.clone(),
-        Err(_) => from_python(py, selections, indexing, Targets { arrays: &arrays, of: of.as_deref() })?,
+        Err(_) => from_python(py, selections, &indexing, Targets { arrays: &arrays, of: of.as_deref() })?,
     };
     read_interruptibly(py, options.to_core(), &watch, |options| match (&arrays[..], &of) {
         ([array], None) => array.read(&selections, options),
@@ -123,6 +125,8 @@ pub(crate) fn read_interruptibly<'py>(
     let progress = Arc::new(Progress::default());
     let teller = watch.progress.as_ref().map(|callable| Teller { callable: callable.clone().unbind(), progress });
     let mut options = options.with_progress(teller.as_ref().map(|teller| teller.progress.clone()));
+    let elapsed = Duration::try_from_secs_f64(watch.elapsed).unwrap_or_default();
+    options = options.with_time_since(Instant::now().checked_sub(elapsed));
     if let Some(cache) = &watch.cache {
         options = options.with_cache(Some(cache.get().inner.clone()));
     }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import os
 import time
 from typing import TYPE_CHECKING, Any, Literal, overload
 
@@ -276,16 +277,17 @@ def _read_ragged(
     began = time.monotonic()
     timeout = check_timeout(how_to["timeout"])
     ends = {"timeout": timeout, "cancel": canceller}
-    handles, of = _open_arrays(array, path, sources, fields, storage_options, ends)
-    if timeout is not None:
-        how_to["timeout"] = max(began + timeout - time.monotonic(), 1e-6)
+    handles, of = _open_arrays(
+        array, path, sources, fields, storage_options=storage_options, watch=ends
+    )
+    elapsed = time.monotonic() - began
     mode, promotes = check_indexing(indexing), check_promote(promote)
     asked = check_selections(selections, mode)
     how = options(
         asked, handles, promote=promotes, missing_chunks=missing_chunks, fill=fill, **how_to
     )
-    watched = watch(progress, canceller, cache)
-    result, stats = _zarrow._read(handles, of, asked, mode, promotes, how, watched)
+    watched = watch(progress, canceller, cache, elapsed)
+    result, stats = _zarrow._read(handles, of, asked, (mode, promotes), how, watched)
     return (result, stats) if return_stats else result
 
 
@@ -451,7 +453,7 @@ def plan(
     >>> plan.read().to_pylist()
     [[[1, 2], [5, 6]], [[8, 9, 10, 11]]]
     """
-    handles, of = _open_arrays(array, path, sources, fields, storage_options)
+    handles, of = _open_arrays(array, path, sources, fields, storage_options=storage_options)
     mode, promotes = check_indexing(indexing), check_promote(promote)
     asked = check_selections(selections, mode)
     how = options(
@@ -469,6 +471,7 @@ def _open_arrays(
     path: str | None,
     sources: Integers | None,
     fields: Sequence[str] | None,
+    *,
     storage_options: Mapping[str, Any] | None,
     watch: dict[str, Any] | None = None,
 ) -> tuple[list[Array], pa.Array | None]:
@@ -494,12 +497,15 @@ def _open_arrays(
             f"selection {row}: source {of[row]}; expected 0 to {len(array) - 1}, "
             "the number of one of the arrays"
         )
-    known: dict[tuple[str, int], Array] = {}  # an array that is given twice is read once
+    known: dict[tuple[str | int, int], Array] = {}  # an array that is given twice is read once
     handles = []
     for each in array:
         handle = opened(each, path, storage_options, watch=watch)
         if handle is not each:
-            handle = known.setdefault((handle.path, handle.zarr_format), handle)
+            # Stores of Python are told apart by nothing but themselves.
+            is_named = isinstance(each, (str, os.PathLike)) or handle._is_local
+            what = handle.path if is_named else id(each)
+            handle = known.setdefault((what, handle.zarr_format), handle)
         handles.append(_choose(handle, names))
     return handles, pa.array(of.astype(np.uint32))
 

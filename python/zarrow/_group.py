@@ -6,7 +6,7 @@ import json
 import os
 import sys
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import ItemsView, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -182,10 +182,26 @@ class Group(Mapping[str, "Array | Group"]):
         if self._consolidated is not None:
             yield from sorted(path for path in self._consolidated if "/" not in path)
             return
-        for name in sorted(self._source.names_in(self._names)):
-            found = self._source.documents([*self._names, name])
-            if any(found.get(each) is not None for each in ("zarr.json", ".zarray", ".zgroup")):
-                yield name
+        yield from self._found()
+
+    def _found(self) -> dict[str, dict[str, bytes]]:
+        """Give the documents of the members, all asked for at once."""
+        names = sorted(self._source.names_in(self._names))
+        found = self._source.documents_of([[*self._names, name] for name in names])
+        return {
+            name: documents
+            for name, documents in zip(names, found, strict=True)
+            if {"zarr.json", ".zarray", ".zgroup"} & documents.keys()
+        }
+
+    def items(self) -> ItemsView[str, Array | Group]:
+        """Give the names of what is right in the group, and handles on it."""
+        known = self._consolidated
+        if known is None:
+            return {
+                name: self._member([name], documents) for name, documents in self._found().items()
+            }.items()
+        return {name: self._member([name], known[name]) for name in self}.items()
 
     def __len__(self) -> int:
         return sum(1 for _ in self)
@@ -232,9 +248,20 @@ class _Source:
 
     def documents(self, names: Sequence[str]) -> dict[str, bytes]:
         """Give the documents of a node that there are."""
-        values = self.get(["/".join([*names, document]) for document in _DOCUMENTS])
-        found = zip(_DOCUMENTS, values, strict=True)
-        return {name: value for name, value in found if value is not None}
+        return self.documents_of([names])[0]
+
+    def documents_of(self, nodes: Sequence[Sequence[str]]) -> list[dict[str, bytes]]:
+        """Give the documents that there are of each node, all asked for at once."""
+        keys = ["/".join([*names, document]) for names in nodes for document in _DOCUMENTS]
+        values = self.get(keys)
+        return [
+            {
+                name: value
+                for name, value in zip(_DOCUMENTS, values[at : at + len(_DOCUMENTS)], strict=True)
+                if value is not None
+            }
+            for at in range(0, len(values), len(_DOCUMENTS))
+        ]
 
 
 class _Folder(_Source):

@@ -178,7 +178,7 @@ def check_timeout(timeout: float | None) -> float | None:
     return min(seconds, 1e9)
 
 
-def watch(progress: Any, cancel: Any, cache: Any) -> dict[str, Any]:
+def watch(progress: Any, cancel: Any, cache: Any, elapsed: float) -> dict[str, Any]:
     """Check who is told how far a read is, and bring it to the form that Rust takes."""
     if progress is None or progress is False:
         told = None
@@ -193,7 +193,7 @@ def watch(progress: Any, cancel: Any, cache: Any) -> dict[str, Any]:
         )
     if cache is not None and not isinstance(cache, _zarrow.ChunkCache):
         raise TypeError(f"cache is {cache!r}; expected a zarrow.ChunkCache or None")
-    return {"progress": told, "cancel": cancel, "cache": cache}
+    return {"progress": told, "cancel": cancel, "cache": cache, "elapsed": elapsed}
 
 
 def _bar() -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
+import textwrap
 import threading
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -81,7 +82,9 @@ class Bridge:
         return Bridge, (self._store,)
 
     def __repr__(self) -> str:
-        return f"{self._store!r}"
+        if isinstance(self._store, dict):
+            return f"<dict of {len(self._store)} keys>"
+        return textwrap.shorten(repr(self._store), 200)
 
     def get(self, keys: Sequence[str]) -> list[bytes | None]:
         """Give the values of keys."""

@@ -58,6 +58,8 @@ class Array:
     @property
     def _is_variable(self) -> bool: ...
     @property
+    def _is_local(self) -> bool: ...
+    @property
     def _item_dtype(self) -> np.dtype[Any] | None: ...
     @property
     def chunks(self) -> tuple[int, ...]:
@@ -331,8 +333,7 @@ def _read(
     arrays: list[Array],
     of: pa.Array | None,
     selections: Any,
-    indexing: str,
-    promote: bool,
+    meaning: tuple[str, bool],
     options: tuple[Any, ...],
     watch: dict[str, Any],
 ) -> tuple[pa.Array, ReadStats]: ...

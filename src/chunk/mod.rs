@@ -17,7 +17,7 @@ use std::fmt;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use zarrs::storage::{AsyncReadableStorage, ReadableStorage, StoreKey};
 
@@ -114,7 +114,7 @@ impl OpenOptions {
     #[must_use]
     pub fn with_timeout(mut self, timeout: Option<Duration>) -> Self {
         if let Some(timeout) = timeout {
-            self.cancel = self.cancel.within(timeout);
+            self.cancel = self.cancel.within(timeout, Instant::now());
         }
         self
     }
@@ -510,12 +510,13 @@ impl Array {
     pub(crate) fn identity(&self) -> &str {
         self.inner.identity.get_or_init(|| {
             static NEXT: AtomicU64 = AtomicU64::new(0);
-            let metadata = serde_json::to_string(self.inner.zarrs.metadata()).unwrap_or_default();
-            // Where chunks or shards differ in shape, the metadata tells of a regular grid of the longest.
-            let is_regular = self.has_equal_chunks() && self.has_equal_shards();
-            let grid = if is_regular { String::new() } else { format!("{:?}", self.inner.grid) };
+            let mut metadata = serde_json::to_string(self.inner.zarrs.metadata()).unwrap_or_default();
+            if !self.has_equal_chunks() || !self.has_equal_shards() {
+                // There, it tells of a regular grid of the longest.
+                metadata = format!("{metadata}{:?}", self.inner.grid);
+            }
             match self.inner.source.identity() {
-                Some(source) => format!("{source}\0{}\0{metadata}{grid}", self.node_path()),
+                Some(source) => format!("{source}\0{}\0{metadata}", self.node_path()),
                 None => format!("number {}", NEXT.fetch_add(1, Ordering::Relaxed)),
             }
         })

@@ -1,6 +1,5 @@
 //! Work cut into contiguous blocks, one for each thread.
 
-use std::iter;
 use std::num::NonZeroUsize;
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -74,7 +73,7 @@ impl Threads {
     pub(super) fn cut_rows(self, selections: &BoundSelections) -> Vec<Range<usize>> {
         let BoundForm::Rows(rows) = selections.form() else { return self.cut(selections.len()) };
         if self.for_work(selections.len().saturating_add(rows.coordinate_count())) == 1 {
-            return iter::once(0..selections.len()).collect();
+            return std::iter::once(0..selections.len()).collect();
         }
         let mut before = Vec::with_capacity(selections.len() + 1);
         let mut total = 0_usize;

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use zarrs::storage::StoreKey;
 
+use super::MissingChunks;
 use super::demand::{Demand, Need};
 use super::fetch::{Fetch, Fetched, Place, READ_GAP};
 use super::run::locate;
@@ -16,7 +17,6 @@ use super::stretch::Stretch;
 use super::validity::Validity;
 use super::variable::VariableRead;
 use super::worker::{Worker, WorkerScratch, shared_len};
-use super::{MissingChunks, ReadOptions};
 use crate::arrow::ElementType;
 use crate::cache::{Cached, CachedPart, ChunkCache, Found as Lookup, Key as CacheKey, Promise, Version};
 use crate::cancel::Cancel;
@@ -102,12 +102,11 @@ impl<'a> ColumnRead<'a> {
         array: &'a Array,
         element: &ElementType,
         scatter: Scatter<'a>,
-        options: &'a ReadOptions,
+        missing_chunks: MissingChunks,
         validity: &'a Validity,
         workers: usize,
         variable: Option<VariableRead<'a>>,
     ) -> Self {
-        let missing_chunks = options.missing_chunks;
         let fetch = Fetch::new(array, scatter.part());
         let cast = array.cast_to(element);
         let fill_value = match &variable {
@@ -115,9 +114,26 @@ impl<'a> ColumnRead<'a> {
             None => fill_value(array, element),
         };
         let missing = AtomicUsize::new(0);
-        let cache =
-            options.cache.as_ref().filter(|_| variable.is_none()).map(|cache| (cache, cache.array(array.identity())));
-        Self { array, scatter, missing_chunks, validity, cast, fill_value, variable, fetch, cache, workers, missing }
+        Self {
+            array,
+            scatter,
+            missing_chunks,
+            validity,
+            cast,
+            fill_value,
+            variable,
+            fetch,
+            cache: None,
+            workers,
+            missing,
+        }
+    }
+
+    /// The same that keeps read chunks in `cache`, where they can be kept.
+    pub(super) fn with_cache(mut self, cache: Option<&'a ChunkCache>) -> Self {
+        let cache = cache.filter(|_| self.variable.is_none());
+        self.cache = cache.map(|cache| (cache, cache.array(self.array.identity())));
+        self
     }
 
     /// The next read chunk that nobody has claimed yet.
@@ -524,7 +540,7 @@ impl<'a> ColumnRead<'a> {
     }
 
     /// What reading a read chunk takes of memory, at most. `known_len` is its encoded length, if that is known; if it `is_held`,
-    /// its encoded bytes are there already, and the index of its shard is not needed any more.
+    /// its encoded bytes are there already.
     fn need(&self, decoder: &Decoder, known_len: Option<u64>, demand: &Demand, is_held: bool) -> Need {
         let wanted = demand.wanted_len().unwrap_or(decoder.decoded_len());
         // A single run goes straight to its place.
@@ -535,8 +551,10 @@ impl<'a> ColumnRead<'a> {
             (false, Some(len)) => (len as usize, decoder.working_len()),
             (false, None) => (encoded_bound(decoder.decoded_len()), decoder.working_len()),
         };
-        let (encoded, index) = if is_held { (0, 0) } else { (encoded, self.fetch.index_memory()) };
-        Need { encoded: room(encoded), decoded: room(decoded), cast: room(cast), index }
+        if is_held {
+            return Need { encoded: 0, decoded: room(decoded), cast: room(cast), index: 0 };
+        }
+        Need { encoded: room(encoded), decoded: room(decoded), cast: room(cast), index: self.fetch.index_memory() }
     }
 
     /// How many bytes `bytes` of the array's elements are after the cast, in whole elements.

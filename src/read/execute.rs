@@ -68,22 +68,11 @@ pub(crate) fn execute(columns: &[Column<'_>], options: &ReadOptions, stats: &mut
         last_of_column.push(reads.len());
     }
 
-    let bytes = |read: &ColumnRead<'_>| read.array().decoded_len_of_all(read.part().groups().chunks());
-    let bytes = reads.iter().map(bytes).fold(0, u64::saturating_add);
-    let counters = Counters::new(options.progress.clone(), chunks, bytes);
+    let counters = Counters::new(options.progress.clone(), chunks, bytes_to_decode(&reads));
     let failure = Failure::default();
-    let go_on = || {
-        if !failure.is_set()
-            && let Err(cancelled) = options.cancel().check()
-        {
-            failure.set(cancelled);
-        }
-        !failure.is_set()
-    };
-    let (mut local, mut remote): (Vec<_>, Vec<_>) = reads.iter().partition(|read| read.remote().is_none());
-    // The last is the first to be taken.
-    local.retain(|read| !read.part().groups().chunks().is_empty());
-    remote.retain(|read| !read.part().groups().chunks().is_empty());
+    let go_on = || failure.lets_go_on(options.cancel());
+    let needed = reads.iter().filter(|read| !read.part().groups().chunks().is_empty());
+    let (local, remote): (Vec<_>, Vec<_>) = needed.partition(|read| read.remote().is_none());
     let work = || {
         // Buffers that an earlier read left behind are not part of this read's limit.
         let mut scratch = SCRATCH.take();
@@ -91,9 +80,21 @@ pub(crate) fn execute(columns: &[Column<'_>], options: &ReadOptions, stats: &mut
             scratch.clear();
         }
         let mut worker = Worker { scratch, reservation: budget.reservation(), counters: &counters, go_on: &go_on };
-        if let Err(error) = read_near(&local, budget.is_limited(), &mut worker) {
-            failure.set(error);
-            return;
+        for read in &local {
+            if budget.is_limited() {
+                // Buffers that are large for one array need not be so for the next.
+                worker.scratch.clear();
+                worker.reservation.hold(0);
+            }
+            while let Some(claim) = read.claim() {
+                if !go_on() {
+                    return;
+                }
+                if let Err(error) = read.chunks(claim, &mut worker) {
+                    failure.set(error);
+                    return;
+                }
+            }
         }
         if worker.scratch.len() <= KEPT_SCRATCH && !budget.is_limited() {
             SCRATCH.set(worker.scratch);
@@ -149,22 +150,10 @@ pub(crate) fn execute(columns: &[Column<'_>], options: &ReadOptions, stats: &mut
     targets.into_iter().zip(all_offsets).map(fill).collect()
 }
 
-/// Reads what nobody else does, array by array, as long as the read goes on.
-fn read_near(reads: &[&ColumnRead<'_>], is_limited: bool, worker: &mut Worker<'_>) -> Result<()> {
-    for read in reads {
-        if is_limited {
-            // Buffers that are large for one array need not be so for the next.
-            worker.scratch.clear();
-            worker.reservation.hold(0);
-        }
-        while let Some(claim) = read.claim() {
-            if !(worker.go_on)() {
-                return Ok(());
-            }
-            read.chunks(claim, worker)?;
-        }
-    }
-    Ok(())
+/// Bytes that the reads decode, if they decode all of each read chunk.
+fn bytes_to_decode(reads: &[ColumnRead<'_>]) -> u64 {
+    let bytes = |read: &ColumnRead<'_>| read.array().decoded_len_of_all(read.part().groups().chunks());
+    reads.iter().map(bytes).fold(0, u64::saturating_add)
 }
 
 /// How the memory limit is shared out.
@@ -182,18 +171,13 @@ impl Limits {
         if !arrays().any(|array| array.source().remote().is_some()) {
             return Self { decoded: Some(limit), fetched: None };
         }
-        let of = |(column, array): (&Column<'_>, &Array)| {
-            let (working, decoded) = (array.decoder().working_len(), array.decoder().decoded_len());
-            let cast = array.cast_to(&column.element).map_or(0, |cast| cast.len(decoded));
-            working.saturating_add(cast)
-        };
-        let all = columns.iter().flat_map(|column| column.arrays.iter().map(move |&array| (column, array)));
-        let decoding = all.map(of).max().unwrap_or(0);
+        let decoding = arrays().map(|array| array.decoder().working_len()).max().unwrap_or(0);
         let for_all = decoding.saturating_mul(2 * threads);
         // Values of variable length are held until all are there.
         let is_variable = columns.iter().any(|column| column.element.is_variable());
-        let fetched =
-            if is_variable { limit / 4 } else { limit.saturating_sub(for_all).clamp(limit / 2, limit - limit / 8) };
+        let fetched = if is_variable { limit / 4 } else { limit.saturating_sub(for_all).max(limit / 2) };
+        // Something has to be left for elements that are cast, and for rounding.
+        let fetched = fetched.min(limit - limit.div_ceil(8));
         Self { decoded: Some(limit - fetched), fetched: Some(fetched) }
     }
 }
@@ -247,6 +231,16 @@ struct Failure {
 impl Failure {
     fn is_set(&self) -> bool {
         self.is_set.load(Ordering::Relaxed)
+    }
+
+    /// Whether nothing failed and the caller still wants the read.
+    fn lets_go_on(&self, cancel: &Cancel) -> bool {
+        if !self.is_set()
+            && let Err(cancelled) = cancel.check()
+        {
+            self.set(cancelled);
+        }
+        !self.is_set()
     }
 
     fn set(&self, error: Error) {

@@ -48,7 +48,7 @@ mod worker;
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 pub use self::progress::Progress;
 pub use self::stats::ReadStats;
@@ -84,6 +84,7 @@ pub struct ReadOptions {
     concurrency: Option<usize>,
     max_gap: Option<usize>,
     timeout: Option<Duration>,
+    since: Option<Instant>,
     progress: Option<Arc<Progress>>,
     cache: Option<ChunkCache>,
     cancel: Cancel,
@@ -175,6 +176,14 @@ impl ReadOptions {
         self
     }
 
+    /// When the time of [`with_timeout`](Self::with_timeout) begins, for example before the array was opened. `None`, the
+    /// default, is when planning or the read begins.
+    #[must_use]
+    pub fn with_time_since(mut self, start: Option<Instant>) -> Self {
+        self.since = start;
+        self
+    }
+
     /// What is told how far the read is.
     #[must_use]
     pub fn with_progress(mut self, progress: Option<Arc<Progress>>) -> Self {
@@ -193,7 +202,7 @@ impl ReadOptions {
     pub(crate) fn started(&self) -> Self {
         let mut started = self.clone();
         if let Some(timeout) = self.timeout {
-            started.cancel = started.cancel.within(timeout);
+            started.cancel = started.cancel.within(timeout, self.since.unwrap_or_else(Instant::now));
         }
         started
     }

@@ -70,9 +70,11 @@ impl<'a> Target<'a> {
         let tiling = Tiling::check(column.plan, Threads::available(options.threads()))?;
         let target = &mut output.as_mut_slice()[*start..];
         let scatters = scatters(tiling, target, zeroed, column.element.size(), &strides)?;
+        let (missing_chunks, cache) = (options.missing_chunks, options.cache.as_ref());
         let read = |(number, (&array, scatter))| {
             let variable = held.map(|held| VariableRead::new(held, number));
-            ColumnRead::new(array, &column.element, scatter, options, validity, workers, variable)
+            ColumnRead::new(array, &column.element, scatter, missing_chunks, validity, workers, variable)
+                .with_cache(cache)
         };
         Ok(column.arrays.iter().zip(scatters).enumerate().map(read).collect())
     }

@@ -11,7 +11,6 @@ mod packet;
 mod requests;
 
 use std::collections::VecDeque;
-use std::iter;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -318,7 +317,7 @@ impl<'s> Stage<'s, '_> {
             self.ask(Packet::of(read, member), &key, vec![Want::All], 0, &checks);
             return Ok(());
         }
-        let ranges = ranges.unwrap_or_else(|| iter::once(0..len as usize).collect());
+        let ranges = ranges.unwrap_or_else(|| std::iter::once(0..len as usize).collect());
         let room = ranges.iter().map(Range::len).sum();
         let member = Member { bytes: Some(0..len), ..member };
         let checks = Checks { total: Some(len), ..Checks::default() };
@@ -585,11 +584,6 @@ fn units(bytes: usize) -> u32 {
     u32::try_from(bytes.div_ceil(UNIT)).unwrap_or(u32::MAX)
 }
 
-/// The right to all read chunks of the plan that nobody has yet.
-fn claims(read: &ColumnRead<'_>, chunks: Range<usize>) -> Vec<Claim> {
-    chunks.filter_map(|chunk| read.claim_chunk(chunk)).collect()
-}
-
 /// Looks for a read chunk in the cache. It lies at `bytes` of its value, which is of the version `current`, if that is
 /// known.
 fn look(read: &ColumnRead<'_>, claim: Claim, bytes: Option<Range<u64>>, current: Option<&Version>) -> Step {
@@ -610,6 +604,11 @@ fn look(read: &ColumnRead<'_>, claim: Claim, bytes: Option<Range<u64>>, current:
         Lookup::Miss(promise) => Step::Ask(Member { promise: Some(promise), ..Member::new(claim, bytes) }, None),
         _ => Step::Wait(claim),
     }
+}
+
+/// The right to all read chunks of the plan that nobody has yet.
+fn claims(read: &ColumnRead<'_>, chunks: Range<usize>) -> Vec<Claim> {
+    chunks.filter_map(|chunk| read.claim_chunk(chunk)).collect()
 }
 
 /// Requests for ranges of a read chunk that starts at `start`.

@@ -88,12 +88,12 @@ impl<'s> Packet<'s> {
             self.version = version.or_else(|| self.version.take());
             self.permits.extend(permit);
             self.renew();
-        } else {
-            self.absent += 1;
-            // What was known to be missing still is.
-            if self.members.iter().any(|member| matches!(member.cached, Some(Cached::Chunk(_)))) {
-                self.renew();
-            }
+            return;
+        }
+        self.absent += 1;
+        // What was known to be missing still is.
+        if self.members.iter().any(|member| matches!(member.cached, Some(Cached::Chunk(_)))) {
+            self.renew();
         }
     }
 

@@ -5,6 +5,7 @@
 - `moto.py`: S3, by moto. From PyPI, in the `test` group.
 - `http_files.py`: files by HTTP with ranges, by nginx if it is installed, else by uvicorn and
   starlette, which are in the `test` group too.
+- `plain_http.py`: files by HTTP, with or without ranges and ETags, in a thread.
 - `azurite.py`: Azure Blob Storage, by Azurite from npm, if it is installed.
 - `icechunk.py`: no server: Icechunk repositories in a folder.
 - `proxy.py`: a proxy before any of them that adds latency, limits bandwidth, injects faults and

@@ -1,0 +1,264 @@
+"""The cache of decoded chunks: each is decoded once, none is stale, and no two are mixed up."""
+
+from __future__ import annotations
+
+import pickle
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import arrays
+import numpy as np
+import oracle
+import pytest
+import zarr
+import zarrow
+from arrays import Layout, Written, write_values
+from remote import OwnStore, read_folder, store_of
+from servers.http_files import FileServer
+from servers.proxy import Proxy
+from zarr.codecs import ZstdCodec
+
+_GRID: dict[str, Any] = {"dtype": "int32", "shape": (60, 40), "chunks": (5, 8), "codecs": ("zstd",)}
+CHUNK = 5 * 8 * 4
+LAYOUTS = {
+    "chunks": Layout(**_GRID, seed=1),
+    "shards": Layout(**_GRID, shards=(20, 16), seed=2),
+    "missing": Layout(**_GRID, missing=0.4, fill_seed=3, seed=3),
+    "raw": Layout(**_GRID | {"codecs": ()}, seed=4),
+}
+KINDS = ["path", "http", "dict", "MemoryStore", "own"]
+BIG = 1 << 24
+
+
+@pytest.fixture(scope="module")
+def written(http_server: FileServer) -> dict[str, Written]:
+    folder = http_server.folder / "cache"
+    return {name: arrays.write(layout, folder / name) for name, layout in LAYOUTS.items()}
+
+
+@pytest.fixture(scope="module")
+def shared(http_server: FileServer) -> Iterator[Proxy]:
+    with Proxy(http_server.url, latency=0) as proxy:
+        yield proxy
+
+
+@pytest.fixture
+def proxy(shared: Proxy) -> Proxy:
+    shared.heal()
+    shared.forget()
+    return shared
+
+
+def opened(kind: str, proxy: Proxy, written: Written) -> zarrow.Array:
+    url = f"{proxy.url}/cache/{written.path.name}"
+    return zarrow.open_array(store_of(kind, written.path, url))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("name", LAYOUTS)
+def test_sliding_windows_decode_each_chunk_once(
+    proxy: Proxy, written: dict[str, Written], name: str, kind: str
+) -> None:
+    """Over many reads; hits and misses are those of a naive count."""
+    handle, cache = opened(kind, proxy, written[name]), zarrow.ChunkCache(BIG)
+    seen: set[tuple[int, ...]] = set()
+    decoded = found = 0
+    for start in range(0, 50, 3):
+        selections: list[Any] = [np.s_[start : start + 10, 3:30], np.s_[start : start + 4]]
+        got, stats = zarrow.read_ragged(handle, selections, cache=cache, return_stats=True)
+        written[name].check(got, selections)
+        touched = oracle.touched((60, 40), (5, 8), selections)
+        fresh = (touched - seen) & written[name].stored
+        assert stats.chunks_decoded == len(fresh)
+        assert (
+            stats.chunks_cached == len(touched & seen & written[name].stored) or name == "missing"
+        )
+        found += len(touched & seen)
+        decoded += stats.chunks_decoded
+        seen |= touched
+    assert decoded == len(seen & written[name].stored)
+    assert cache.evictions == 0
+    assert cache.nbytes >= decoded * CHUNK
+    assert len(cache) >= decoded
+    if name != "missing":  # see below
+        assert (cache.hits, cache.misses) == (found, len(seen))
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "path",
+        "http",
+        "dict",
+        "own",
+    ],
+)
+def test_missing_chunks_are_counted(proxy: Proxy, written: dict[str, Written], kind: str) -> None:
+    """A miss at first, and a hit when it is known that there is none, of whatever store."""
+    handle, cache = opened(kind, proxy, written["missing"]), zarrow.ChunkCache(BIG)
+    for turn in range(3):
+        zarrow.read_ragged(handle, [...], cache=cache)
+        assert (cache.misses, cache.hits) == (60, 60 * turn)
+
+
+def test_eviction(written: dict[str, Written]) -> None:
+    """Never more bytes than allowed; what was used longest ago goes first."""
+    path = written["chunks"].path
+    cache = zarrow.ChunkCache(10 * (CHUNK + 200))
+    for start in range(0, 60, 5):
+        got = zarrow.read_ragged(path, [np.s_[start : start + 5]], cache=cache)
+        written["chunks"].check(got, [np.s_[start : start + 5]])
+        assert 0 < cache.nbytes <= cache.max_bytes
+    assert cache.evictions > 0
+    before = cache.hits
+    zarrow.read_ragged(path, [np.s_[55:60]], cache=cache)
+    assert cache.hits == before + 5
+    _, stats = zarrow.read_ragged(path, [np.s_[0:5]], cache=cache, return_stats=True)
+    assert stats.chunks_decoded == 5
+
+
+@pytest.mark.parametrize("max_bytes", [0, 1, CHUNK - 1])
+def test_a_cache_that_holds_nothing(written: dict[str, Written], max_bytes: int) -> None:
+    cache = zarrow.ChunkCache(max_bytes)
+    for _ in range(2):
+        got, stats = zarrow.read_ragged(
+            written["chunks"].path, [...], cache=cache, return_stats=True
+        )
+        written["chunks"].check(got, [...])
+        assert (stats.chunks_decoded, cache.nbytes) == (60, 0)
+
+
+def test_clear(written: dict[str, Written]) -> None:
+    cache = zarrow.ChunkCache(BIG)
+    assert (len(cache), cache.nbytes, cache.max_bytes, cache.recheck) == (0, 0, BIG, True)
+    for _ in range(2):
+        _, stats = zarrow.read_ragged(written["chunks"].path, [...], cache=cache, return_stats=True)
+        assert (stats.chunks_decoded, cache.misses, len(cache)) == (60, 60, 60)
+        cache.clear()
+        assert (len(cache), cache.nbytes, cache.hits, cache.misses, cache.evictions) == (0,) * 5
+
+
+def test_pickle_and_arguments() -> None:
+    cache = zarrow.ChunkCache(12345, recheck=False)
+    again = pickle.loads(pickle.dumps(cache))
+    assert (again.max_bytes, again.recheck, len(again)) == (12345, False, 0)
+    assert "12345" in repr(cache) or "12_345" in repr(cache)
+    for wrong in (-1, "1 GB", None, 1.5):
+        with pytest.raises((TypeError, ValueError, OverflowError)):
+            zarrow.ChunkCache(wrong)  # type: ignore[arg-type]
+
+
+def test_a_pickled_cache_is_empty(written: dict[str, Written]) -> None:
+    cache = zarrow.ChunkCache(BIG)
+    zarrow.read_ragged(written["chunks"].path, [...], cache=cache)
+    again = pickle.loads(pickle.dumps(cache))
+    assert (len(again), again.nbytes, len(cache)) == (0, 0, 60)
+
+
+def test_two_reads_at_once_decode_once(written: dict[str, Written]) -> None:
+    """Of the same chunks, which are far away: the second read waits for the first."""
+    store = OwnStore(read_folder(written["chunks"].path), 0.05)
+    handle, cache = zarrow.open_array(store), zarrow.ChunkCache(BIG)
+    store.asked.forget()
+
+    def read(_: int) -> zarrow.ReadStats:
+        got, stats = zarrow.read_ragged(handle, [...], cache=cache, return_stats=True)
+        written["chunks"].check(got, [...])
+        return stats
+
+    with ThreadPoolExecutor(6) as pool:
+        stats = list(pool.map(read, range(6)))
+    assert sum(each.chunks_decoded for each in stats) == 60
+    assert len(store.asked.chunks()) == 60
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_two_stores_with_the_same_keys(
+    proxy: Proxy, written: dict[str, Written], kind: str
+) -> None:
+    cache = zarrow.ChunkCache(BIG)
+    handles = {name: opened(kind, proxy, written[name]) for name in ("chunks", "raw", "missing")}
+    for _ in range(2):
+        for name, handle in handles.items():
+            written[name].check(zarrow.read_ragged(handle, [...], cache=cache), [...])
+
+
+@pytest.mark.filterwarnings("ignore:.*does not have a Zarr V3 specification")
+def test_fields_and_promotion(tmp_path: Path) -> None:
+    """What a read takes of an element, or makes of it, is not what is cached."""
+    records = np.zeros(40, [("x", "i4"), ("y", "f8"), ("z", "u2")])
+    records["x"], records["y"], records["z"] = np.arange(40), np.arange(40) / 3, 7
+    zarr.create_array(tmp_path / "r", data=records, chunks=(6,))
+    cache = zarrow.ChunkCache(BIG)
+    for fields in (None, ["x"], ["z", "y"], ["x"], None, ["y"]):
+        got = zarrow.read_ragged(tmp_path / "r", [np.s_[3:30]], fields=fields, cache=cache)
+        plain = zarrow.read_ragged(tmp_path / "r", [np.s_[3:30]], fields=fields)
+        assert got.equals(plain), fields
+    small, large = np.arange(30, dtype="i2"), np.arange(30, dtype="f8") / 7
+    write_values(tmp_path / "s", small, (7,), compressors=ZstdCodec())
+    write_values(tmp_path / "l", large, (7,), compressors=ZstdCodec())
+    both = [tmp_path / "s", tmp_path / "l"]
+    for _ in range(2):
+        got = zarrow.read_ragged(tmp_path / "s", [...], cache=cache)
+        oracle.assert_reads(got, small, [...])
+        got = zarrow.read_ragged(both, [..., ...], sources=[0, 1], promote=True, cache=cache)
+        assert got.to_pylist() == [small.tolist(), large.tolist()]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_threads_that_hammer_a_small_cache(
+    proxy: Proxy, written: dict[str, Written], kind: str
+) -> None:
+    """Values are right while chunks come and go, and the bytes stay in bounds."""
+    handles = {name: opened(kind, proxy, written[name]) for name in LAYOUTS}
+    cache = zarrow.ChunkCache(25 * (CHUNK + 150))
+    over: list[int] = []
+
+    def work(seed: int) -> None:
+        random = np.random.default_rng(seed)
+        for turn in range(4 if kind == "http" else 15):
+            name = list(LAYOUTS)[int(random.integers(len(LAYOUTS)))]
+            start, left = (int(each) for each in random.integers(0, 35, 2))
+            selections = [np.s_[start : start + 17, left : left + 9]]
+            got = zarrow.read_ragged(handles[name], selections, cache=cache)
+            written[name].check(got, selections)
+            if cache.nbytes > cache.max_bytes:
+                over.append(cache.nbytes)
+            if turn == 7 and seed == 0:
+                cache.clear()
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(work, range(8)))
+    assert not over
+    assert cache.evictions > 0
+
+
+def test_a_read_that_fails_leaves_nothing_behind(written: dict[str, Written]) -> None:
+    """Whoever waited for its chunks reads them."""
+    store = OwnStore(read_folder(written["chunks"].path), 0.01)
+    handle, cache = zarrow.open_array(store), zarrow.ChunkCache(BIG)
+    store.hangs = True
+    ended: list[type[Exception]] = []
+
+    def impatient() -> None:
+        try:
+            zarrow.read_ragged(handle, [...], cache=cache, timeout=0.3)
+        except zarrow.ReadTimeoutError as error:
+            ended.append(type(error))
+        store.hangs = False
+
+    thread = threading.Thread(target=impatient)
+    thread.start()
+    got = zarrow.read_ragged(handle, [...], cache=cache, timeout=60)
+    thread.join()
+    written["chunks"].check(got, [...])
+    assert ended == [zarrow.ReadTimeoutError]
+    store.fails_at = "c/0/0"
+    cache.clear()
+    with pytest.raises(zarrow.StoreError):
+        zarrow.read_ragged(handle, [...], cache=cache)
+    store.fails_at = None
+    written["chunks"].check(zarrow.read_ragged(handle, [...], cache=cache), [...])

@@ -1,0 +1,202 @@
+"""The cache of decoded chunks when a store changes: what is written anew is seen."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import arrays
+import numpy as np
+import oracle
+import pytest
+import zarr
+import zarrow
+from arrays import Layout, Written, write_values
+from remote import OwnStore, is_metadata, read_folder
+from servers.http_files import FileServer
+from servers.moto import S3Server
+from servers.proxy import Proxy
+from zarr.codecs import ZstdCodec
+
+_GRID: dict[str, Any] = {"dtype": "int32", "shape": (60, 40), "chunks": (5, 8), "codecs": ("zstd",)}
+LAYOUTS = {"chunks": Layout(**_GRID, seed=1), "shards": Layout(**_GRID, shards=(20, 16), seed=2)}
+BIG = 1 << 24
+
+
+@pytest.fixture(scope="module")
+def written(http_server: FileServer) -> dict[str, Written]:
+    folder = http_server.folder / "changes"
+    return {name: arrays.write(layout, folder / name) for name, layout in LAYOUTS.items()}
+
+
+@pytest.fixture(scope="module")
+def shared(http_server: FileServer) -> Iterator[Proxy]:
+    with Proxy(http_server.url, latency=0) as proxy:
+        yield proxy
+
+
+@pytest.fixture
+def proxy(shared: Proxy) -> Proxy:
+    shared.forget()
+    return shared
+
+
+def two(folder: Path, shards: tuple[int, ...] | None) -> tuple[np.ndarray, np.ndarray, Path]:
+    """Write an array, and beside it the same with two rows changed. Give both, and where."""
+    old = np.arange(60 * 40, dtype="int32").reshape(60, 40)
+    new = old.copy()
+    new[[7, 44]] += 1_000_000
+    for name, values in (("a", old), ("b", new)):
+        write_values(folder / name, values, (5, 8), shards=shards, compressors=ZstdCodec())
+    return old, new, folder / "b"
+
+
+def replace(source: Path, target: Path, keys: list[str]) -> None:
+    """Put other files in the place of these, at once, as one does who writes well."""
+    for key in keys:
+        shutil.copy(source / key, target / f"{key}.new")
+        (target / f"{key}.new").replace(target / key)
+
+
+def subchunks(key: str) -> int:
+    """The subchunks of (5, 8) within the array in a shard of (20, 16)."""
+    return 4 * (1 if key.endswith("/2") else 2)
+
+
+@pytest.mark.parametrize("shards", [None, (20, 16)])
+@pytest.mark.parametrize("kind", ["path", "http", "s3"])
+def test_a_chunk_that_is_written_anew(
+    proxy: Proxy,
+    http_server: FileServer,
+    s3_server: S3Server,
+    kind: str,
+    shards: tuple[int, ...] | None,
+) -> None:
+    """The next read has the new values, and only what changed is decoded again."""
+    name = f"anew-{kind}-{'shards' if shards else 'chunks'}"
+    folder = http_server.folder / "changes" / name
+    old, new, other = two(folder, shards)
+    options = None
+    if kind == "s3":
+        s3_server.upload(folder / "a", name, "a")
+        array: Any = f"s3://{name}/a"
+        options = s3_server.storage_options()
+    else:
+        array = f"{proxy.url}/changes/{name}/a" if kind == "http" else folder / "a"
+    handle, cache = zarrow.open_array(array, storage_options=options), zarrow.ChunkCache(BIG)
+    asked: list[Any] = [np.s_[5:10], np.s_[40:50], ...]
+    for _ in range(2):
+        oracle.assert_reads(zarrow.read_ragged(handle, asked, cache=cache), old, asked)
+    keys = [key for key in read_folder(other) if not is_metadata(key)]
+    changed = [
+        key for key in keys if (folder / "a" / key).read_bytes() != (other / key).read_bytes()
+    ]
+    assert len(changed) == (6 if shards else 10)
+    replace(other, folder / "a", changed)
+    if kind == "s3":
+        s3_server.upload(folder / "a", name, "a")
+    got, stats = zarrow.read_ragged(handle, asked, cache=cache, return_stats=True)
+    oracle.assert_reads(got, new, asked)
+    # Of a shard, what was decoded is kept only if the whole shard is as it was.
+    assert stats.chunks_decoded == (sum(map(subchunks, changed)) if shards else len(changed))
+    got, stats = zarrow.read_ragged(handle, asked, cache=cache, return_stats=True)
+    oracle.assert_reads(got, new, asked)
+    assert (stats.chunks_decoded, stats.chunks_cached) == (0, 60)
+
+
+@pytest.mark.parametrize("name", ["chunks", "shards"])
+def test_what_is_rechecked(proxy: Proxy, written: dict[str, Written], name: str) -> None:
+    """A request for each chunk or shard, which brings no bytes; none with recheck=False."""
+    handle = zarrow.open_array(f"{proxy.url}/changes/{name}")
+    for recheck in (True, False):
+        cache = zarrow.ChunkCache(BIG, recheck=recheck)
+        zarrow.read_ragged(handle, [...], cache=cache)
+        proxy.forget()
+        got, stats = zarrow.read_ragged(handle, [...], cache=cache, return_stats=True)
+        written[name].check(got, [...])
+        counts = proxy.counts()
+        assert stats.chunks_decoded == 0
+        assert stats.chunks_cached == 60
+        assert counts.bytes == 0
+        assert counts.method("HEAD") == 0
+        objects = 9 if name == "shards" else 60
+        assert counts.requests == stats.requests == (objects if recheck else 0)
+        assert all(each.status == 304 for each in counts.log)
+
+
+def test_no_recheck_sees_nothing_new(http_server: FileServer) -> None:
+    """By intention, of a remote store; a file on this machine costs nothing to look at."""
+    folder = http_server.folder / "changes" / "unchecked"
+    old, new, other = two(folder, None)
+    cache = zarrow.ChunkCache(BIG, recheck=False)
+    handle = zarrow.open_array(f"{http_server.url}/changes/unchecked/a")
+    oracle.assert_reads(zarrow.read_ragged(handle, [...], cache=cache), old, [...])
+    replace(other, folder / "a", [key for key in read_folder(other) if not is_metadata(key)])
+    oracle.assert_reads(zarrow.read_ragged(handle, [...], cache=cache), old, [...])
+    cache.clear()
+    oracle.assert_reads(zarrow.read_ragged(handle, [...], cache=cache), new, [...])
+
+
+@pytest.mark.parametrize("kind", ["path", "http"])
+@pytest.mark.parametrize("shards", [None, (20, 16)])
+def test_a_missing_chunk_that_is_written(
+    proxy: Proxy, http_server: FileServer, kind: str, shards: tuple[int, ...] | None
+) -> None:
+    """That a chunk is missing is cached too, but not for good; nor that there is one."""
+    name = f"late-{kind}-{'shards' if shards else 'chunks'}"
+    folder = http_server.folder / "changes" / name
+    old, _, _ = two(folder, shards)
+    key = "c/1/1"
+    data = (folder / "a" / key).read_bytes()
+    (folder / "a" / key).unlink()
+    without = old.copy()
+    without[(np.s_[20:40, 16:32] if shards else np.s_[5:10, 8:16])] = 0
+    handle = zarrow.open_array(folder / "a" if kind == "path" else f"{proxy.url}/changes/{name}/a")
+    cache = zarrow.ChunkCache(BIG)
+    for _ in range(2):
+        oracle.assert_reads(zarrow.read_ragged(handle, [...], cache=cache), without, [...])
+    (folder / "a" / key).write_bytes(data)
+    oracle.assert_reads(zarrow.read_ragged(handle, [...], cache=cache), old, [...])
+    (folder / "a" / key).unlink()
+    oracle.assert_reads(zarrow.read_ragged(handle, [...], cache=cache), without, [...])
+    with pytest.raises(zarrow.StoreError, match=key):
+        zarrow.read_ragged(handle, [...], cache=cache, missing_chunks="error")
+
+
+@pytest.mark.parametrize("kind", ["path", "http", "own", "dict"])
+def test_a_path_that_holds_another_array(proxy: Proxy, http_server: FileServer, kind: str) -> None:
+    """Another shape, data type, grid or fill value: nothing of the old one is used."""
+    cache = zarrow.ChunkCache(BIG)
+    folder = http_server.folder / "changes" / f"other-{kind}"
+    values: dict[str, bytes] = {}
+    store = OwnStore({})
+    shapes: list[tuple[str, tuple[int, ...], tuple[int, ...], int]] = [
+        ("int32", (8, 8), (4, 4), 0),
+        ("float32", (8, 8), (4, 4), 0),
+        ("int32", (8, 4), (4, 4), 0),
+        ("int32", (8, 8), (4, 8), 0),
+        ("uint32", (8, 8), (4, 4), 0),
+        ("uint32", (8, 8), (4, 4), 7),
+    ]
+    for number, (dtype, shape, chunks, filled) in enumerate(shapes):
+        shutil.rmtree(folder, ignore_errors=True)
+        whole = np.arange(np.prod(shape)).reshape(shape).astype(dtype) + number
+        array = zarr.create_array(
+            folder, shape=shape, dtype=dtype, chunks=chunks, fill_value=filled
+        )
+        array[:4] = whole[:4]  # the rest is missing
+        whole[4:] = filled
+        values.clear()
+        values.update(read_folder(folder))
+        store.values = dict(values)
+        stores: dict[str, Any] = {
+            "path": folder,
+            "http": f"{proxy.url}/changes/{folder.name}",
+            "own": store,
+            "dict": values,
+        }
+        for _ in range(2):
+            got = zarrow.read_ragged(stores[kind], [...], cache=cache)
+            oracle.assert_reads(got, whole, [...])

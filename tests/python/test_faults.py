@@ -1,0 +1,379 @@
+"""What becomes of a read when a server fails: repeated, or an error that names the key."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import arrays
+import numpy as np
+import oracle
+import pytest
+import zarrow
+from arrays import Layout, Written
+from remote import OwnMapping, OwnStore, read_folder
+from servers.http_files import FileServer
+from servers.moto import S3Server
+from servers.plain_http import PlainServer
+from servers.proxy import Proxy
+
+RETRIES: dict[str, Any] = {
+    "max_retries": 2,
+    "retry_timeout": 10,
+    "init_backoff": 0.01,
+    "max_backoff": 0.05,
+}
+LAYOUTS = {
+    # Chunks of some length, so that a body comes in several pieces.
+    "chunks": Layout(dtype="int32", shape=(40, 900), chunks=(10, 300), codecs=("zstd",), seed=1),
+    "shards": Layout(
+        dtype="int32", shape=(40, 900), chunks=(10, 300), shards=(20, 900), codecs=("zstd",), seed=2
+    ),
+    "raw": Layout(dtype="int32", shape=(40, 900), chunks=(10, 300), seed=3),
+    "missing": Layout(
+        dtype="int32", shape=(40, 900), chunks=(10, 300), missing=0.5, fill_seed=4, seed=4
+    ),
+}
+BROKEN = {"chunks": "chunks/c/1/1", "shards": "shards/c/1/0", "raw": "raw/c/1/1"}
+SELECTIONS: list[Any] = [np.s_[3:33, 100:700], np.s_[12:13], ...]
+
+
+def tells(error: Exception, form: str, key: str = "") -> bool:
+    """Whether an error names the array, and the key in it."""
+    key = key or BROKEN[form].partition("/")[2]
+    return f"/{form}', key '{key}'" in str(error)
+
+
+class Remote:
+    """Arrays behind a proxy, by one protocol."""
+
+    def __init__(self, proxy: Proxy, url: str, options: dict[str, Any]) -> None:
+        self.proxy, self.url, self.options = proxy, url, options
+
+    def open(self, form: str, **options: Any) -> zarrow.Array:
+        """Open an array, with these options more."""
+        url, options = f"{self.url}/{form}", self.options | options
+        return zarrow.open_array(url, storage_options=options or None)
+
+
+@pytest.fixture(scope="module")
+def written(http_server: FileServer) -> dict[str, Written]:
+    folder = http_server.folder / "faults"
+    return {form: arrays.write(layout, folder / form) for form, layout in LAYOUTS.items()}
+
+
+@pytest.fixture(scope="module")
+def proxies(
+    http_server: FileServer, s3_server: S3Server, written: dict[str, Written]
+) -> Iterator[dict[str, Remote]]:
+    s3_server.upload(written["chunks"].path.parent, "faults")
+    with Proxy(http_server.url, latency=0) as files, Proxy(s3_server.url, latency=0) as s3:
+        yield {
+            "http": Remote(files, f"{files.url}/faults", {}),
+            "s3": Remote(s3, "s3://faults", s3_server.storage_options(s3.url)),
+        }
+
+
+@pytest.fixture(params=["http", "s3"])
+def remote(request: pytest.FixtureRequest, proxies: dict[str, Remote]) -> Remote:
+    remote = proxies[request.param]
+    remote.proxy.heal()
+    remote.proxy.forget()
+    return remote
+
+
+Inject = Callable[..., None]
+FAULTS: dict[str, Inject] = {
+    "reset before": lambda proxy, key, **which: proxy.reset(key, **which),
+    "reset within": lambda proxy, key, **which: proxy.reset(key, after=1_500, **which),
+    "truncate": lambda proxy, key, **which: proxy.truncate(key, after=1_500, **which),
+    "truncate at once": lambda proxy, key, **which: proxy.truncate(key, **which),
+    "500": lambda proxy, key, **which: proxy.status(key, 500, **which),
+    "502": lambda proxy, key, **which: proxy.status(key, 502, **which),
+    "503": lambda proxy, key, **which: proxy.status(key, 503, **which),
+    "429": lambda proxy, key, **which: proxy.status(key, 429, retry_after=0, **which),
+}
+
+
+CASES = [(fault, form) for fault in FAULTS for form in BROKEN]
+
+
+@pytest.mark.parametrize(("fault", "form"), CASES)
+def test_once(remote: Remote, written: dict[str, Written], fault: str, form: str) -> None:
+    """What fails once is repeated, and nobody notices."""
+    handle = remote.open(form, **RETRIES)
+    FAULTS[fault](remote.proxy, f"{BROKEN[form]}$", count=1)
+    written[form].check(zarrow.read_ragged(handle, SELECTIONS), SELECTIONS)
+    assert any(each.fault != "" for each in remote.proxy.counts().log), "no fault befell"
+
+
+@pytest.mark.parametrize(("fault", "form"), CASES)
+def test_always(remote: Remote, written: dict[str, Written], fault: str, form: str) -> None:
+    """What never works is an error that names the key; and works again when the server does."""
+    handle = remote.open(form, **RETRIES)
+    FAULTS[fault](remote.proxy, f"{BROKEN[form]}$")
+    with pytest.raises(zarrow.StoreError) as caught:
+        zarrow.read_ragged(handle, SELECTIONS)
+    assert tells(caught.value, form)
+    asked = remote.proxy.counts().log
+    assert 2 <= sum(each.target.split("?")[0].endswith(BROKEN[form]) for each in asked) <= 20
+    remote.proxy.heal()
+    written[form].check(zarrow.read_ragged(handle, SELECTIONS), SELECTIONS)
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_metadata(remote: Remote, written: dict[str, Written], fault: str) -> None:
+    """Opening an array is no different."""
+    FAULTS[fault](remote.proxy, "chunks/zarr.json$", count=1)
+    handle = remote.open("chunks", **RETRIES)
+    written["chunks"].check(zarrow.read_ragged(handle, SELECTIONS), SELECTIONS)
+    FAULTS[fault](remote.proxy, "chunks/zarr.json$")
+    with pytest.raises(zarrow.StoreError, match="store failed") as caught:
+        remote.open("chunks", **RETRIES)
+    assert tells(caught.value, "chunks", "zarr.json")
+    assert not isinstance(caught.value, zarrow.NotFoundError)
+
+
+def test_slow_start(remote: Remote, written: dict[str, Written]) -> None:
+    for form, key in BROKEN.items():
+        remote.proxy.slow_start(f"{key}$", 0.3)
+        handle = remote.open(form, **RETRIES)
+        written[form].check(zarrow.read_ragged(handle, SELECTIONS), SELECTIONS)
+
+
+def test_retry_after_is_heeded(remote: Remote, written: dict[str, Written]) -> None:
+    """And the fewer requests that are in flight afterwards read the same."""
+    remote.proxy.status("/c/", 429, retry_after=1, count=3)
+    remote.proxy.status("/c/", 503, skip=5, count=3)
+    handle = remote.open("chunks")
+    for _ in range(3):
+        written["chunks"].check(zarrow.read_ragged(handle, SELECTIONS), SELECTIONS)
+
+
+@pytest.mark.parametrize("status", [400, 401, 403])
+@pytest.mark.parametrize("missing", ["fill", "null", "error"])
+def test_refused(remote: Remote, status: int, missing: Any) -> None:
+    """A refusal is not a missing chunk, and is not repeated."""
+    handle = remote.open("chunks", **RETRIES)
+    remote.proxy.status(f"{BROKEN['chunks']}$", status)
+    with pytest.raises(zarrow.StoreError) as caught:
+        zarrow.read_ragged(handle, SELECTIONS, missing_chunks=missing)
+    assert tells(caught.value, "chunks")
+    statuses = [each.status for each in remote.proxy.counts().log]
+    assert statuses.count(status) == 1
+
+
+@pytest.mark.parametrize("remote", ["http"], indirect=True)
+def test_405_is_not_a_missing_chunk(remote: Remote) -> None:
+    handle = remote.open("chunks", **RETRIES)
+    remote.proxy.status(f"{BROKEN['chunks']}$", 405)
+    with pytest.raises(zarrow.StoreError):
+        zarrow.read_ragged(handle, SELECTIONS)
+
+
+@pytest.mark.parametrize("form", ["chunks", "raw", "shards"])
+def test_404(remote: Remote, written: dict[str, Written], form: str) -> None:
+    """The fill value, null or an error, as `missing_chunks` says."""
+    handle = remote.open(form)
+    remote.proxy.status(f"{BROKEN[form]}$", 404)
+    filled = written[form].whole.copy()
+    gone = np.s_[20:40, :] if form == "shards" else np.s_[10:20, 300:600]
+    filled[gone] = 0
+    oracle.assert_reads(zarrow.read_ragged(handle, SELECTIONS), filled, SELECTIONS)
+    nulls = zarrow.read_ragged(handle, SELECTIONS, missing_chunks="null")
+    held = np.ones(filled.shape, bool)
+    held[gone] = False
+    valid = [held[selection] for selection in SELECTIONS]
+    expected = oracle.expect_rows(
+        [oracle.take(filled, selection) for selection in SELECTIONS], "int32", 2, valid
+    )
+    oracle.assert_equal(nulls, expected)
+    with pytest.raises(zarrow.StoreError) as caught:
+        zarrow.read_ragged(handle, SELECTIONS, missing_chunks="error")
+    assert tells(caught.value, form)
+
+
+def test_chunks_that_are_missing(remote: Remote, written: dict[str, Written]) -> None:
+    handle = remote.open("missing")
+    got, stats = zarrow.read_ragged(handle, SELECTIONS, return_stats=True)
+    written["missing"].check(got, SELECTIONS)
+    assert stats.chunks_missing == 12 - len(written["missing"].stored)
+    assert 0 < stats.chunks_missing < 12
+
+
+@pytest.mark.parametrize("after", [None, 1_500])
+@pytest.mark.parametrize("form", BROKEN)
+def test_a_hang_and_a_timeout(
+    remote: Remote, written: dict[str, Written], form: str, after: int | None
+) -> None:
+    """`timeout=` of the read ends it, and lets go of the connection."""
+    handle = remote.open(form)
+    remote.proxy.hang(f"{BROKEN[form]}$", after=after)
+    with pytest.raises(zarrow.ReadTimeoutError, match="300ms"):
+        zarrow.read_ragged(handle, SELECTIONS, timeout=0.3)
+    remote.proxy.wait_until_idle()
+    remote.proxy.heal()
+    written[form].check(zarrow.read_ragged(handle, SELECTIONS, timeout=60), SELECTIONS)
+
+
+@pytest.mark.parametrize("after", [None, 1_500])
+def test_a_hang_and_a_timeout_of_the_client(remote: Remote, after: int | None) -> None:
+    """`timeout` of the storage options is one of a request: an error of the store."""
+    options = RETRIES | {"timeout": "0.3s", "max_retries": 1}
+    handle = remote.open("chunks", **options)
+    remote.proxy.hang(f"{BROKEN['chunks']}$", after=after)
+    with pytest.raises(zarrow.StoreError) as caught:
+        zarrow.read_ragged(handle, SELECTIONS)
+    assert tells(caught.value, "chunks")
+    assert not isinstance(caught.value, zarrow.ReadTimeoutError)
+    remote.proxy.wait_until_idle()
+
+
+def test_a_hang_once(remote: Remote, written: dict[str, Written]) -> None:
+    handle = remote.open("chunks", **(RETRIES | {"timeout": "0.5s"}))
+    remote.proxy.hang(f"{BROKEN['chunks']}$", count=1)
+    written["chunks"].check(zarrow.read_ragged(handle, SELECTIONS), SELECTIONS)
+
+
+@pytest.mark.parametrize("after", [None, 100])
+def test_opening_hangs(remote: Remote, after: int | None) -> None:
+    remote.proxy.hang("zarr.json$", after=after)
+    with pytest.raises(zarrow.StoreError, match=r"zarr\.json"):
+        remote.open("chunks", **(RETRIES | {"timeout": "0.3s", "max_retries": 1}))
+    remote.proxy.wait_until_idle()
+
+
+@pytest.mark.parametrize("remote", ["http"], indirect=True)
+def test_a_timeout_includes_opening(remote: Remote) -> None:
+    remote.proxy.hang("zarr.json$")
+    options = remote.options | RETRIES | {"timeout": "3s", "max_retries": 0}
+    with pytest.raises(zarrow.ReadTimeoutError):
+        zarrow.read_ragged(f"{remote.url}/chunks", SELECTIONS, timeout=0.3, storage_options=options)
+
+
+def test_nobody_is_there() -> None:
+    for url, more in (("http://127.0.0.1:9/a", {}), ("s3://a/b", {"skip_signature": True})):
+        options = RETRIES | more
+        if url.startswith("s3"):
+            options |= {"aws_endpoint": "http://127.0.0.1:9", "allow_http": True}
+        with pytest.raises(zarrow.StoreError, match=r"zarr\.json|zarray") as caught:
+            zarrow.open_array(url, storage_options=options)
+        assert not isinstance(caught.value, zarrow.NotFoundError)
+
+
+# ---- servers without ranges, and stores that lie -------------------------------------------------
+
+
+@pytest.fixture
+def serve(written: dict[str, Written]) -> Iterator[Callable[..., PlainServer]]:
+    """Start servers, given what they know."""
+    servers = []
+
+    def start(folder: Path | None = None, **knows: Any) -> PlainServer:
+        servers.append(PlainServer(folder or written["chunks"].path.parent, **knows))
+        return servers[-1]
+
+    yield start
+    for server in servers:
+        server.close()
+
+
+@pytest.mark.parametrize("form", ["chunks", "missing", "raw"])
+def test_whole_chunks_without_ranges(
+    serve: Callable[..., PlainServer], written: dict[str, Written], form: str
+) -> None:
+    written[form].check(zarrow.read_ragged(f"{serve().url}/{form}", [...]), [...])
+
+
+def test_ranges_of_few_words(
+    serve: Callable[..., PlainServer], written: dict[str, Written]
+) -> None:
+    """A server that knows ranges but no ETags nor times."""
+    url = serve(ranges=True).url
+    for form in BROKEN:
+        written[form].check(zarrow.read_ragged(f"{url}/{form}", SELECTIONS), SELECTIONS)
+
+
+@pytest.mark.parametrize("form", BROKEN)
+@pytest.mark.parametrize("etags", [True, False])
+def test_a_body_that_ends_early(
+    serve: Callable[..., PlainServer], written: dict[str, Written], form: str, etags: bool
+) -> None:
+    """With or without ETags: the rest is had, or it is an error that names the key."""
+    handle = zarrow.open_array(
+        f"{serve(ranges=True, etags=etags, cuts=1).url}/{form}", storage_options=RETRIES
+    )
+    try:
+        got = zarrow.read_ragged(handle, SELECTIONS, concurrency=1)
+    except zarrow.StoreError as error:
+        assert not etags, "an ETag tells that the rest is of the same value"
+        assert f"/{form}', key 'c/" in str(error)
+    else:
+        written[form].check(got, SELECTIONS)
+    written[form].check(zarrow.read_ragged(handle, SELECTIONS), SELECTIONS)
+
+
+@pytest.mark.parametrize(
+    "heads",
+    [
+        True,
+        False,
+    ],
+)
+def test_shards_without_ranges(serve: Callable[..., PlainServer], heads: bool) -> None:
+    with pytest.raises(zarrow.ZarrowError, match="Range request not supported") as caught:
+        zarrow.read_ragged(f"{serve(heads=heads).url}/shards", SELECTIONS, storage_options=RETRIES)
+    assert "/shards', key 'c/" in str(caught.value)
+
+
+@pytest.mark.parametrize("etags", [True, False])
+def test_a_value_that_changes_while_it_is_repeated(
+    serve: Callable[..., PlainServer], written: dict[str, Written], tmp_path: Path, etags: bool
+) -> None:
+    """Half of the old and half of the new is neither."""
+    shutil.copytree(written["raw"].path, tmp_path / "raw")
+    server = serve(folder=tmp_path, ranges=True, etags=etags, cuts=1)
+    handle = zarrow.open_array(f"{server.url}/raw", storage_options=RETRIES)
+    file = tmp_path / "raw" / "c" / "1" / "1"
+    old, new = written["raw"].whole[10:20, 300:600], np.full((10, 300), 7, "int32")
+    new_bytes = new.tobytes()
+    server.after_cut = lambda: file.write_bytes(new_bytes)
+    asked = [np.s_[10:20, 300:600]]
+    try:
+        got = zarrow.read_ragged(handle, asked)
+    except zarrow.StoreError as error:
+        assert "key 'c/1/1'" in str(error)
+    else:
+        assert oracle.values_bytes(got) in (old.tobytes(), new_bytes)
+    oracle.assert_reads(zarrow.read_ragged(handle, asked), new, [...])
+
+
+DAMAGES = [(form, damage) for form in BROKEN for damage in ("shorter", "empty", "garbage")]
+DAMAGES.remove(("raw", "garbage"))  # any bytes are numbers
+
+
+@pytest.mark.parametrize("make", [dict, OwnMapping, OwnStore])
+@pytest.mark.parametrize(("form", "change"), DAMAGES)
+def test_values_that_are_damaged(
+    written: dict[str, Written], make: Callable[[Any], Any], form: str, change: str
+) -> None:
+    values = read_folder(written[form].path)
+    key = BROKEN[form].partition("/")[2]
+    good = values[key]
+    garbage = np.random.default_rng(1).bytes(len(good))
+    values[key] = {"shorter": good[: len(good) // 2], "empty": b"", "garbage": garbage}[change]
+    with pytest.raises(zarrow.ZarrowError) as caught:
+        zarrow.read_ragged(make(values), SELECTIONS)
+    assert key in str(caught.value)
+
+
+def test_a_store_without_chunks(written: dict[str, Written]) -> None:
+    """All chunks missing is no error, unless that is asked for."""
+    handle = zarrow.open_array({"zarr.json": (written["raw"].path / "zarr.json").read_bytes()})
+    oracle.assert_reads(
+        zarrow.read_ragged(handle, SELECTIONS), np.zeros((40, 900), "int32"), SELECTIONS
+    )
+    with pytest.raises(zarrow.StoreError, match="c/"):
+        zarrow.read_ragged(handle, SELECTIONS, missing_chunks="error")

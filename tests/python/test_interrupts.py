@@ -1,0 +1,371 @@
+"""What ends a read before it is done: Ctrl-C, a callback of progress, a timeout. And progress."""
+
+from __future__ import annotations
+
+import itertools
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import arrays
+import numpy as np
+import pytest
+import zarrow
+from arrays import Layout, Written
+from failures import run
+from remote import OwnMapping, OwnStore, read_folder
+from servers.http_files import FileServer
+from servers.proxy import Proxy
+
+LAYOUT = Layout(dtype="int32", shape=(120, 40), chunks=(4, 8), codecs=("zstd",), seed=1)
+SHARDS = Layout(
+    dtype="int32", shape=(120, 40), chunks=(4, 8), shards=(40, 40), codecs=("zstd",), seed=2
+)
+PATIENCE = 5  # seconds that an interrupt may take on a busy machine
+DELAYS: dict[str, float] = {}
+
+
+@pytest.fixture(scope="module")
+def written(http_server: FileServer) -> dict[str, Written]:
+    folder = http_server.folder / "interrupts"
+    return {
+        "chunks": arrays.write(LAYOUT, folder / "chunks"),
+        "shards": arrays.write(SHARDS, folder / "shards"),
+    }
+
+
+@pytest.fixture(scope="module")
+def shared(http_server: FileServer) -> Iterator[Proxy]:
+    with Proxy(http_server.url, latency=0) as proxy:
+        yield proxy
+
+
+@pytest.fixture
+def proxy(shared: Proxy) -> Proxy:
+    shared.heal()
+    shared.configure(latency=0)
+    shared.wait_until_idle()
+    shared.forget()
+    return shared
+
+
+# The end of each program: a read that hangs gets SIGINT, and another read works.
+INTERRUPT = """
+import os, signal, sys, threading, time
+import numpy as np, zarrow
+
+sent = []
+
+def interrupt():
+    wait_for_it()
+    time.sleep(0.1)
+    sent.append(time.perf_counter())
+    os.kill(os.getpid(), signal.SIGINT)
+
+threading.Thread(target=interrupt, daemon=True).start()
+try:
+    hang()
+except KeyboardInterrupt:
+    delay = time.perf_counter() - sent[0]
+    print("interrupted", delay)
+heal()
+for _ in range(2):
+    again = zarrow.read_ragged(reopen(), [np.s_[:8, 3]])
+print("again", np.asarray(again.values)[:8].tolist() == expected)
+"""
+
+STARTS = {
+    # The tests heal the proxy when the program says so, by a line of its output.
+    "http": """
+import sys, urllib.request
+import numpy as np, zarrow
+url, good, folder = sys.argv[1:4]
+array = zarrow.open_array(url)
+wait_for_it = lambda: None
+hang = lambda: zarrow.read_ragged(array, [...])
+heal = lambda: None
+reopen = lambda: zarrow.open_array(good)
+""",
+    "http, opening": """
+import sys
+import numpy as np, zarrow
+url, good, folder = sys.argv[1:4]
+wait_for_it = lambda: None
+hang = lambda: zarrow.open_array(url)
+heal = lambda: None
+reopen = lambda: zarrow.open_array(good)
+""",
+    "own": """
+import sys
+from pathlib import Path
+from remote import OwnStore, read_folder
+import numpy as np, zarrow
+url, good, folder = sys.argv[1:4]
+store = OwnStore(read_folder(Path(folder)))
+array = zarrow.open_array(store)
+store.hangs = True
+wait_for_it = lambda: time.sleep(0.2)
+hang = lambda: zarrow.read_ragged(array, [...])
+def heal(): store.hangs = False
+reopen = lambda: array
+""",
+    "mapping": """
+import sys
+from pathlib import Path
+from remote import OwnMapping, read_folder
+import numpy as np, zarrow
+url, good, folder = sys.argv[1:4]
+store = OwnMapping(read_folder(Path(folder)))
+array = zarrow.open_array(store)
+store.latency = 1.0
+wait_for_it = lambda: time.sleep(0.2)
+hang = lambda: zarrow.read_ragged(array, [...])
+def heal(): store.latency = 0.0
+reopen = lambda: array
+""",
+}
+STARTS["shards"] = STARTS["http"]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals are sent otherwise there")
+@pytest.mark.parametrize("kind", STARTS)
+def test_ctrl_c(
+    proxy: Proxy,
+    http_server: FileServer,
+    written: dict[str, Written],
+    kind: str,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """KeyboardInterrupt soon, and the process reads again: by a proxy that hangs, and one not."""
+    name = "shards" if kind == "shards" else "chunks"
+    proxy.hang("zarr.json$" if "opening" in kind else "/c/")
+    folder = str(Path(__file__).parent)
+    expected = np.asarray(written[name].whole[:8, 3]).tolist()
+    code = f"import sys, time\nsys.path.insert(0, {folder!r})\nexpected = {expected}\n"
+    urls = [f"{base}/interrupts/{name}" for base in (proxy.url, http_server.url)]
+    done = run(code + STARTS[kind] + INTERRUPT, *urls, str(written[name].path), timeout=40)
+    words = done.stdout.split()
+    assert words[::2] == ["interrupted", "again"], done.stdout + done.stderr
+    assert words[3] == "True"
+    DELAYS[kind] = float(words[1])
+    with capsys.disabled():
+        print(f"[{kind}: {DELAYS[kind]:.3f} s]", end="")
+    assert DELAYS[kind] < PATIENCE
+    proxy.wait_until_idle()
+
+
+EXIT = """
+import os, sys, threading, time
+import numpy as np, zarrow
+array = zarrow.open_array(sys.argv[1])
+def read():
+    try:
+        zarrow.read_ragged(array, [...])
+    except BaseException:
+        pass
+threading.Thread(target=read, daemon=True).start()
+time.sleep(0.3)
+print("over", flush=True)
+"""
+
+
+@pytest.mark.usefixtures("written")
+def test_a_process_ends_while_a_thread_reads(proxy: Proxy) -> None:
+    """A daemon thread that waits for a server that hangs does not keep the process."""
+    proxy.hang("/c/")
+    done = run(EXIT, f"{proxy.url}/interrupts/chunks", timeout=15)
+    assert done.stdout.split() == ["over"]
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.usefixtures("written")
+def test_a_handler_that_raises(proxy: Proxy) -> None:
+    """What any handler of a signal raises ends the read, as Ctrl-C does."""
+    if threading.current_thread() is not threading.main_thread() or not hasattr(signal, "SIGALRM"):
+        pytest.skip("needs signals in the main thread")
+    handle = zarrow.open_array(f"{proxy.url}/interrupts/chunks")
+    proxy.hang("/c/")
+
+    def ring(*_: object) -> None:
+        raise RuntimeError("it rings")
+
+    before = signal.signal(signal.SIGALRM, ring)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.2)
+        with pytest.raises(RuntimeError, match="it rings"):
+            zarrow.read_ragged(handle, [...])
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    proxy.wait_until_idle()
+
+
+# ---- progress ------------------------------------------------------------------------------------
+
+Store = Callable[[Proxy, Written], Any]
+STORES: dict[str, Store] = {
+    "path": lambda _, written: written.path,
+    "http": lambda proxy, written: f"{proxy.url}/interrupts/{written.path.name}",
+    "dict": lambda _, written: read_folder(written.path),
+    "own": lambda _, written: OwnStore(read_folder(written.path), 0.002),
+    "mapping": lambda _, written: OwnMapping(read_folder(written.path), 0.002),
+}
+
+
+@pytest.mark.parametrize("kind", STORES)
+@pytest.mark.parametrize("name", ["chunks", "shards"])
+def test_progress(proxy: Proxy, written: dict[str, Written], name: str, kind: str) -> None:
+    """Counts that never fall, the same totals whenever they are known, all at the end."""
+    proxy.configure(latency=0.02)
+    told: list[tuple[int, int, int, int]] = []
+    main = threading.get_ident()
+
+    def tell(*counts: int) -> None:
+        assert threading.get_ident() == main, "called by another thread"
+        told.append(counts)  # type: ignore[arg-type]
+
+    selections: list[Any] = [np.s_[i : i + 10] for i in range(0, 100, 5)]
+    got = zarrow.read_ragged(
+        STORES[kind](proxy, written[name]), selections, progress=tell, concurrency=4
+    )
+    written[name].check(got, selections)
+    chunks = 27 * 5
+    assert told[-1] == (chunks, chunks, chunks * 128, chunks * 128)
+    for one, other in itertools.pairwise(told):
+        assert one[0] <= other[0]
+        assert one[2] <= other[2]
+    for counts in told:
+        assert all(type(each) is int for each in counts)
+        assert counts[1] in (0, chunks)
+        assert counts[0] <= counts[1]
+        assert counts[2] <= counts[3]
+    if (kind, name) == ("http", "chunks"):
+        assert len({counts[0] for counts in told}) > 2, told
+
+
+def test_progress_of_nothing(written: dict[str, Written]) -> None:
+    """Nothing to read is done at once."""
+    told: list[tuple[int, ...]] = []
+    for selections in ([], [np.s_[3:3]]):
+        zarrow.read_ragged(
+            written["chunks"].path, selections, progress=lambda *counts: told.append(counts)
+        )
+    assert set(told) == {(0, 0, 0, 0)}
+
+
+@pytest.mark.parametrize("kind", ["http", "own", "mapping"])
+def test_an_exception_of_progress_ends_the_read(
+    proxy: Proxy, written: dict[str, Written], kind: str
+) -> None:
+    store = STORES[kind](proxy, written["chunks"])
+    handle = zarrow.open_array(store)
+    if kind == "http":
+        proxy.hang("/c/", skip=3)
+    elif kind == "own":
+        store.hangs = True
+    else:
+        store.latency = 0.3
+    calls = 0
+
+    class EnoughError(Exception):
+        pass
+
+    def stop(*_: int) -> None:
+        nonlocal calls
+        calls += 1
+        if calls == 3:
+            raise EnoughError("enough")
+
+    with pytest.raises(EnoughError, match="enough"):
+        zarrow.read_ragged(handle, [...], progress=stop)
+    assert calls == 3, "called again after it had raised"
+    if kind == "http":
+        proxy.wait_until_idle()
+        proxy.heal()
+    elif kind == "own":
+        store.hangs = False
+    else:
+        store.latency = 0
+    written["chunks"].check(zarrow.read_ragged(handle, [...]), [...])
+
+
+def test_a_bar(
+    proxy: Proxy, written: dict[str, Written], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """progress=True shows one of tqdm, which is full at the end."""
+    pytest.importorskip("tqdm", reason="needs tqdm from PyPI")
+    url = STORES["http"](proxy, written["chunks"])
+    proxy.configure(latency=0.05)
+    written["chunks"].check(zarrow.read_ragged(url, [...], progress=True), [...])
+    shown = capsys.readouterr().err
+    assert "zarrow" in shown
+    assert "150/150 chunks" in shown
+    assert "100%" in shown
+
+
+@pytest.mark.parametrize("progress", [1, "yes", [print]])
+def test_what_is_no_progress(written: dict[str, Written], progress: Any) -> None:
+    with pytest.raises(TypeError, match="progress"):
+        zarrow.read_ragged(written["chunks"].path, [...], progress=progress)
+
+
+# ---- timeout -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["http", "own", "mapping"])
+@pytest.mark.parametrize("name", ["chunks", "shards"])
+def test_timeout(proxy: Proxy, written: dict[str, Written], name: str, kind: str) -> None:
+    """Of a read that hangs; the store can be read afterwards."""
+    store = STORES[kind](proxy, written[name])
+    handle = zarrow.open_array(store)
+    if kind == "http":
+        proxy.hang("/c/")
+    elif kind == "own":
+        store.hangs = True
+    else:
+        store.latency = 0.5
+    with pytest.raises(zarrow.ReadTimeoutError, match="200ms") as caught:
+        zarrow.read_ragged(handle, [...], timeout=0.2)
+    assert isinstance(caught.value, TimeoutError)
+    if kind == "http":
+        proxy.wait_until_idle()
+        proxy.heal()
+    elif kind == "own":
+        store.hangs = False
+    else:
+        store.latency = 0
+    written[name].check(zarrow.read_ragged(handle, [...], timeout=60), [...])
+
+
+def test_timeout_of_the_last_request(proxy: Proxy, written: dict[str, Written]) -> None:
+    """Where chunks are missing, it is asked whether the array is still there."""
+    options = {"timeout": "2s", "max_retries": 0}
+    url = STORES["http"](proxy, written["chunks"])
+    handle = zarrow.open_array(url, storage_options=options)
+    proxy.status("/c/0/0$", 404)
+    proxy.hang("zarr.json$")
+    with pytest.raises(zarrow.ReadTimeoutError):
+        zarrow.read_ragged(handle, [...], timeout=0.3)
+
+
+def test_timeout_of_a_plan(proxy: Proxy, written: dict[str, Written]) -> None:
+    """It holds for each read of the plan."""
+    handle = zarrow.open_array(STORES["http"](proxy, written["chunks"]))
+    plan = zarrow.plan(handle, [np.s_[:20]], timeout=0.3)
+    proxy.hang("/c/")
+    for _ in range(2):
+        with pytest.raises(zarrow.ReadTimeoutError):
+            plan.read()
+    proxy.wait_until_idle()
+    proxy.heal()
+    plan = zarrow.plan(handle, [np.s_[:20]], timeout=60)
+    written["chunks"].check(plan.read(), [np.s_[:20]])
+
+
+def test_a_timeout_within_which_all_is_done(written: dict[str, Written]) -> None:
+    for timeout in (60, 1e300, np.float32(60), float("inf")):
+        got = zarrow.read_ragged(written["chunks"].path, [...], timeout=timeout)
+        written["chunks"].check(got, [...])
