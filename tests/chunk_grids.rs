@@ -166,7 +166,7 @@ proptest! {
             let listed = plan.chunks().expect("chunks");
             let bytes: u64 = listed["bytes"].as_primitive::<arrow::datatypes::UInt64Type>().values().iter().sum();
             prop_assert_eq!(bytes, plan.bytes_to_decode());
-            for (threads, limit) in [(1, None), (3, Some(1 << 20))] {
+            for (threads, limit) in [(1, None), (3, Some(1 << 26))] {
                 let options = ReadOptions::default().with_threads(Some(threads)).with_memory_limit(limit);
                 let ragged = array.read(&selections, &options).expect("read");
                 let stats = *ragged.stats();
