@@ -201,7 +201,7 @@ def _decoder_of(config: dict[str, Any]) -> Callable[[Any], Any]:
         encoding = config.get("encoding", "utf-8")
         return lambda chunk: _Listed(json.loads(bytes(memoryview(chunk)).decode(encoding)))
     if name == "msgpack2":
-        import msgpack  # type: ignore[import-not-found, import-untyped, unused-ignore]  # noqa: PLC0415
+        import msgpack  # noqa: PLC0415
 
         raw = bool(config.get("raw", False))
         return lambda chunk: _Listed(msgpack.unpackb(chunk, raw=raw, strict_map_key=False))
