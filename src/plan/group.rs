@@ -21,11 +21,11 @@ pub(crate) struct Groups {
 
 impl Groups {
     /// Groups `pieces` by keys less than `keys`, each of `blocks` in a thread of its own: all of `pieces` in order.
-    pub(super) fn new(pieces: &impl Pieces, keys: u64, blocks: &[Range<usize>]) -> Result<Self> {
+    pub(super) fn new<P: Pieces>(pieces: &P, keys: u64, blocks: &[Range<usize>]) -> Result<Self> {
         // Counting needs a table over all keys, in each thread. Where that is out of proportion, sort instead.
         let tables =
             |pieces: usize| join(blocks, usize::try_from(pieces as u64 * 2 / keys.max(1)).unwrap_or(usize::MAX));
-        let counting = |pieces: usize| keys <= (pieces as u64).saturating_mul(4).max(1 << 12);
+        let counting = |pieces: usize| keys <= (pieces as u64).saturating_mul(4).max(P::FEW_KEYS);
         let shared = |tables: &[Range<usize>]| tables.len() > 1 || blocks.len() <= 1;
         let few = tables(pieces.len());
         if counting(pieces.len()) && shared(&few) {

@@ -13,6 +13,9 @@ use crate::selection::{BoundForm, BoundSelections};
 
 /// Pieces of numbered things, each of which has at most one with each key.
 pub(super) trait Pieces: Sync {
+    /// A table of so many keys is always worth it.
+    const FEW_KEYS: u64 = 1 << 12;
+
     /// How many things there are. A block is a range of them.
     fn len(&self) -> usize;
 

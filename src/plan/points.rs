@@ -94,6 +94,9 @@ impl<'a> PointPieces<'a> {
 }
 
 impl Pieces for PointPieces<'_> {
+    /// Of many rows, each would make a table of its own.
+    const FEW_KEYS: u64 = 0;
+
     fn len(&self) -> usize {
         self.len
     }

@@ -254,11 +254,19 @@ fn sum(parts: Vec<Option<usize>>) -> Option<usize> {
 fn check_chunks(plan: &Plan, source: usize, chunks: Range<usize>) -> Result<()> {
     let groups = plan.parts()[source].groups();
     let selections = plan.selections();
+    let grid = plan.parts()[source].grid();
+    let keys = grid.keys();
     let up_to_next = chunks.start..groups.chunks().len().min(chunks.end + 1);
     if !groups.chunks()[up_to_next].windows(2).all(|pair| pair[0] < pair[1]) {
         return Err(broken("a read chunk occurs twice"));
     }
     for chunk in chunks {
+        // Two keys of one read chunk would have it written twice.
+        let key = groups.chunks()[chunk];
+        let parts = (0..grid.ndim()).map(|axis| grid.key_part(axis, grid.chunk_index(key, axis)));
+        if key >= keys || parts.sum::<u64>() != key {
+            return Err(broken("a key of no read chunk"));
+        }
         let served = groups.rows(chunk);
         if !served.windows(2).all(|pair| pair[0] < pair[1])
             || served.last().is_some_and(|&row| row as usize >= selections.len())

@@ -348,6 +348,8 @@ fn plans_that_do_not_tile_are_refused() {
             plan
         };
         assert_broken(&with(&[1, 1], &[0, 1, 2], &[0, 2]), "a read chunk occurs twice");
+        let beyond = plan.parts()[0].grid().keys();
+        assert_broken(&with(&[1, 1 + beyond], &[0, 1, 2], &[0, 2]), "a key of no read chunk");
         assert_broken(&with(&[2, 1], &[0, 1, 2], &[2, 0]), "a read chunk occurs twice");
         assert_broken(&with(&[1], &[0, 2], &[0, 0]), "serves a row twice");
         assert_broken(&with(&[1], &[0, 2], &[2, 0]), "serves a row twice");
