@@ -55,7 +55,9 @@ def test_a_limit_changes_no_value(large: Path, limit: int) -> None:
 def test_a_chunk_that_does_not_fit_is_an_error(large: Path) -> None:
     if large.name == "raw":
         pytest.skip("of raw chunks only the wanted bytes are held")
-    with pytest.raises(zarrow.AllocationError, match=r"c/\d.* 1000000, .*[Rr]aise the memory limit"):
+    with pytest.raises(
+        zarrow.AllocationError, match=r"c/\d.* 1000000, .*[Rr]aise the memory limit"
+    ):
         zarrow.read_ragged(large, scattered(), memory_limit=1_000_000)
 
 
