@@ -25,6 +25,7 @@ enum Fault {
     Fail,
     Short,
     Hang,
+    Panic,
 }
 
 /// A store in memory that answers after a while, and counts.
@@ -65,6 +66,7 @@ impl Slow {
         let fault = self.fault.lock().unwrap().as_ref().filter(|(at, _)| at == key.as_str()).map(|fault| fault.1);
         match fault {
             Some(Fault::Fail) => return Err(StorageError::Other("out of order".to_owned())),
+            Some(Fault::Panic) => panic!("a panic that is meant"),
             Some(Fault::Hang) => std::future::pending::<()>().await,
             _ => {}
         }
@@ -317,8 +319,11 @@ fn few_pieces_of_a_raw_chunk_are_fetched_as_ranges() {
     assert_eq!(read.stats().bytes_fetched, 15 * 8 + 100 * 8);
     assert_eq!(slow.requests("c/0"), 2);
     // All of it: 32 MB in parts that are fetched at once.
-    slow.forget();
     let all = Selections::ranges(vec![0], vec![4_000_000]).unwrap();
+    let limited = ReadOptions::default().with_memory_limit(Some(1 << 20));
+    let error = array.read(&all, &limited).unwrap_err();
+    assert_eq!((error.kind(), error.key()), (ErrorKind::Allocation, Some("c/0")), "{error}");
+    slow.forget();
     let rows = array.read(&all, &ReadOptions::default()).unwrap().into_array();
     let row = rows.as_list::<i64>().value(0);
     assert!(row.as_primitive::<Float64Type>().values().iter().zip(0..).all(|(&got, at)| got == f64::from(at)));
@@ -368,6 +373,19 @@ fn faults_name_the_key() {
         let missing = ReadOptions::default().with_missing_chunks(MissingChunks::Error);
         let error = array.read(&selections, &missing).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::NotFound, "{form:?}: {error}");
+    }
+}
+
+#[test]
+fn a_store_that_panics_is_an_error() {
+    for form in [Form::Raw, Form::Zstd, Form::Sharded] {
+        let slow = Slow::new(store(form), Duration::from_millis(1));
+        let array = Array::open_async(slow.clone(), "/", None).unwrap();
+        *slow.fault.lock().unwrap() = Some(("c/7".to_owned(), Fault::Panic));
+        let (starts, stops) = ranges();
+        let selections = Selections::ranges(starts, stops).unwrap();
+        let error = array.read(&selections, &ReadOptions::default()).unwrap_err();
+        assert_eq!((error.kind(), error.key()), (ErrorKind::Store, Some("c/7")), "{form:?}: {error}");
     }
 }
 

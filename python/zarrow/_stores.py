@@ -75,7 +75,6 @@ class Bridge:
 
     def __init__(self, store: Any) -> None:
         self._store = store
-        self._process = os.getpid()
         self._get, self._loop_of = _getter(store)
 
     def __reduce__(self) -> tuple[Any, ...]:

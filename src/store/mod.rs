@@ -336,8 +336,14 @@ fn get_now(remote: &Arc<Remote>, key: &StoreKey, want: Want, cancel: &Cancel) ->
     wait(async move { remote.get(&key, &want).await }, cancel)?
 }
 
-pub(crate) fn vanished() -> Error {
+fn vanished() -> Error {
     Error::new(ErrorKind::Store, "the value vanished while it was read")
+        .remedy("Do not write to the array during a read; read again.")
+}
+
+/// Of a value, what was read belongs to several writings of it, or there was none at times.
+pub(crate) fn changed() -> Error {
+    Error::new(ErrorKind::Store, "the value changed while it was read")
         .remedy("Do not write to the array during a read; read again.")
 }
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -377,3 +379,23 @@ def test_a_store_without_chunks(written: dict[str, Written]) -> None:
     )
     with pytest.raises(zarrow.StoreError, match="c/"):
         zarrow.read_ragged(handle, SELECTIONS, missing_chunks="error")
+
+
+def test_a_shard_that_is_written_between_two_requests(
+    serve: Callable[..., PlainServer], written: dict[str, Written], tmp_path: Path
+) -> None:
+    """The index of one writing says nothing of the other."""
+    shutil.copytree(written["shards"].path, tmp_path / "shards")
+    server = serve(folder=tmp_path, ranges=True, etags=True)
+    handle = zarrow.open_array(f"{server.url}/shards", storage_options=RETRIES)
+    file = tmp_path / "shards" / "c" / "1" / "0"
+
+    def write_anew(path: str) -> None:
+        if path.endswith("/c/1/0"):
+            os.utime(file, ns=(time.time_ns(), time.time_ns()))
+
+    server.before_answer = write_anew
+    with pytest.raises(zarrow.StoreError, match=r"key 'c/1/0'.*changed while it was read"):
+        zarrow.read_ragged(handle, SELECTIONS)
+    server.before_answer = lambda _: None
+    written["shards"].check(zarrow.read_ragged(handle, SELECTIONS), SELECTIONS)

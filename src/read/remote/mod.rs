@@ -12,10 +12,12 @@ mod requests;
 
 use std::collections::VecDeque;
 use std::ops::Range;
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
 
+use futures_util::FutureExt;
 use rayon::ScopeFifo;
 use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -32,9 +34,9 @@ use super::stats::Counters;
 use crate::cache::{Cached, Found as Lookup, Promise, Version};
 use crate::chunk::{Entry, ShardIndex};
 use crate::error::{Error, ErrorKind, Result};
+use crate::store::changed;
 use crate::store::remote::flow::{MOST_GAP, TICK, Window};
 use crate::store::remote::{Answer, Remote, Reply, Want, runtime};
-use crate::store::vanished;
 
 /// Without a memory limit, so many bytes may be fetched and not decoded yet.
 const ROOM: usize = 128 << 20;
@@ -222,7 +224,7 @@ impl<'s> Stage<'s, '_> {
             let mut waits_for_memory = false;
             while self.flying < window.limit() {
                 let Some(request) = self.next(scope)? else { break };
-                if let Some(request) = self.send(request) {
+                if let Some(request) = self.send(request)? {
                     self.ready.push_front(request);
                     waits_for_memory = true;
                     break;
@@ -479,12 +481,22 @@ impl<'s> Stage<'s, '_> {
     }
 
     /// Sends a request; gives it back if there is no memory for what it brings.
-    fn send(&mut self, request: Request) -> Option<Request> {
+    ///
+    /// # Errors
+    /// [`ErrorKind::Allocation`] if there never will be.
+    fn send(&mut self, request: Request) -> Result<Option<Request>> {
         if let Some(pending) = &mut self.pending[request.packet]
             && pending.room > 0
         {
+            if self.asking.room.is_some() && pending.room > self.room {
+                let error = too_little_room(pending.room as u64, self.room).at_key(request.key.as_str());
+                return Err(match &pending.purpose {
+                    Purpose::Decode(packet) => packet.locate_error(error),
+                    Purpose::Index { read, .. } => read.name_error(error),
+                });
+            }
             let Ok(permit) = self.memory.clone().try_acquire_many_owned(units(pending.room.min(self.room))) else {
-                return Some(request);
+                return Ok(Some(request));
             };
             pending.room = 0;
             if let Purpose::Decode(packet) = &mut pending.purpose {
@@ -506,14 +518,16 @@ impl<'s> Stage<'s, '_> {
                 Want::All | Want::Suffix(_) => 0,
             };
             let mut waited = None;
-            let brought = fetch(&request, memory, began, &mut waited).await;
+            // A store that panics is not waited for in vain.
+            let fetched = AssertUnwindSafe(fetch(&request, memory, began, &mut waited)).catch_unwind().await;
+            let brought = fetched.unwrap_or_else(|_| Err(panicked(&request.key)));
             // Nobody waits for it any more if this fails.
             let _ = sender.send(Outcome { packet, number, waited, brought });
         });
         if let Some(pending) = &mut self.pending[packet] {
             pending.tasks.push(task.abort_handle());
         }
-        None
+        Ok(None)
     }
 
     /// Takes what a request brought.
@@ -545,7 +559,7 @@ impl<'s> Stage<'s, '_> {
             return Ok(());
         }
         match self.forget(number).ok_or_else(internal)?.purpose {
-            Purpose::Decode(packet) if packet.is_torn() => return Err(packet.locate_error(vanished())),
+            Purpose::Decode(packet) if packet.is_torn() => return Err(packet.locate_error(changed())),
             Purpose::Decode(packet) => {
                 self.common.counters.fetched_together(packet.fetched(), packet.bytes());
                 self.decode(packet, scope);
@@ -617,6 +631,18 @@ fn wants(ranges: &[Range<usize>], start: u64) -> Vec<Want> {
     ranges.iter().flat_map(of).map(Want::Range).collect()
 }
 
+fn too_little_room(bytes: u64, room: usize) -> Error {
+    Error::new(ErrorKind::Allocation, format!("{bytes} encoded bytes have to be held"))
+        .expected(format!("at most {room}, what the memory limit leaves for them"))
+        .remedy("Raise the memory limit.")
+}
+
+fn panicked(key: &StoreKey) -> Error {
+    Error::new(ErrorKind::Store, "the store panicked")
+        .at_key(key.as_str())
+        .remedy("That is a bug of the store, or its value is shorter than was asked for.")
+}
+
 /// Fetches what is asked for. An answer that has no room in memory waits for it.
 async fn fetch(
     request: &Request,
@@ -649,10 +675,7 @@ async fn fetch(
         None => None,
         Some(Memory { semaphore, room, is_limited }) => {
             if is_limited && len > room as u64 {
-                return Err(Error::new(ErrorKind::Allocation, format!("{len} encoded bytes have to be held"))
-                    .expected(format!("at most {room}, what the memory limit leaves for them"))
-                    .remedy("Raise the memory limit.")
-                    .at_key(key.as_str()));
+                return Err(too_little_room(len, room).at_key(key.as_str()));
             }
             let permit = semaphore.acquire_many_owned(units((len as usize).min(room))).await;
             Some(permit.map_err(|_| Error::new(ErrorKind::Cancelled, "the read was cancelled"))?)

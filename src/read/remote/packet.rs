@@ -49,6 +49,8 @@ pub(in crate::read) struct Packet<'s> {
     permits: Vec<OwnedSemaphorePermit>,
     /// Requests that found nothing.
     absent: usize,
+    /// Whether its bytes are of several writings of the value.
+    is_mixed: bool,
     /// Whether anything was fetched: what holds nothing has parts of no bytes.
     is_held: bool,
 }
@@ -56,7 +58,7 @@ pub(in crate::read) struct Packet<'s> {
 impl<'s> Packet<'s> {
     pub(super) fn new(read: &'s ColumnRead<'s>) -> Self {
         let (members, parts, permits) = (Vec::new(), Vec::new(), Vec::new());
-        Self { read, members, parts, version: None, permits, absent: 0, is_held: false }
+        Self { read, members, parts, version: None, permits, absent: 0, is_mixed: false, is_held: false }
     }
 
     /// One read chunk that is the whole value.
@@ -85,6 +87,7 @@ impl<'s> Packet<'s> {
         if let Some(Part { start, bytes, version, permit }) = part {
             self.is_held = true;
             self.parts.push((start, bytes));
+            self.is_mixed |= matches!((&self.version, &version), (Some(one), Some(other)) if one != other);
             self.version = version.or_else(|| self.version.take());
             self.permits.extend(permit);
             self.renew();
@@ -119,9 +122,9 @@ impl<'s> Packet<'s> {
         }
     }
 
-    /// Whether some requests found the value and others did not.
+    /// Whether some requests found the value and others did not, or found it written anew.
     pub(super) fn is_torn(&self) -> bool {
-        self.absent > 0 && self.is_held
+        self.is_mixed || self.absent > 0 && self.is_held
     }
 
     /// Read chunks that were fetched.

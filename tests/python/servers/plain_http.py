@@ -33,6 +33,7 @@ class PlainServer:
         self.folder, self.cuts = folder, cuts
         self.ranges, self.etags, self.heads = ranges, etags, heads
         self.after_cut: Callable[[], object] = lambda: None
+        self.before_answer: Callable[[str], object] = lambda _: None
         self.requests: list[tuple[str, str | None]] = []
         handler = type("Handler", (_Handler,), {"owner": self})
         self._server = _Server(("127.0.0.1", 0), handler)
@@ -83,6 +84,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
             owner.cuts -= 1
             body, self.close_connection = body[: len(body) // 2], True
             owner.after_cut()
+        self.owner.before_answer(self.path)
         if self.command == "GET":
             self.wfile.write(body)
 
