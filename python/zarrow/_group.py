@@ -68,7 +68,8 @@ def open_group(
     if group_class is not None and isinstance(store, group_class):
         path = "/".join([store.path, *names_of(path)])
         store = store.store
-    return Group._open(_source(store, options), names_of(path))
+    source, names = _source(store, options), names_of(path)
+    return Group._of(source, names, source.documents(names))
 
 
 class Group(Mapping[str, "Array | Group"]):
@@ -94,8 +95,8 @@ class Group(Mapping[str, "Array | Group"]):
         self._consolidated = consolidated
 
     @classmethod
-    def _open(cls, source: _Source, names: list[str]) -> Group:
-        found = source.documents(names)
+    def _of(cls, source: _Source, names: list[str], found: Mapping[str, bytes]) -> Group:
+        """Make the group at a path, by the documents that were found there."""
 
         def parse(name: str) -> dict[str, Any]:
             return _parse(found[name], f"{source.location(names)}/{name}")
@@ -165,7 +166,7 @@ class Group(Mapping[str, "Array | Group"]):
             zarr_format = 3 if document is not None else 2
             return self._source.open_array(full, zarr_format, dict(documents))
         if self._consolidated is None:
-            return Group._open(self._source, full)
+            return Group._of(self._source, full, documents)
         prefix = "/".join(names) + "/"
         below = {
             path.removeprefix(prefix): found

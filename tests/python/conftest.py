@@ -20,7 +20,9 @@ from servers.fixtures import (  # noqa: F401 fixtures are found here by their na
     azure_server,
     http_server,
     make_proxy,
+    proxy,
     s3_server,
+    shared_proxy,
     write_icechunk,
 )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 import threading
-from collections.abc import Coroutine, Iterator
+from collections.abc import Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
@@ -45,21 +45,6 @@ def run(work: Coroutine[Any, Any, T]) -> T:
 def written(http_server: FileServer) -> dict[str, Written]:
     folder = http_server.folder / "async"
     return {name: arrays.write(layout, folder / name) for name, layout in LAYOUTS.items()}
-
-
-@pytest.fixture(scope="module")
-def shared(http_server: FileServer) -> Iterator[Proxy]:
-    with Proxy(http_server.url, latency=0) as proxy:
-        yield proxy
-
-
-@pytest.fixture
-def proxy(shared: Proxy) -> Proxy:
-    shared.heal()
-    shared.configure(latency=0)
-    shared.wait_until_idle()
-    shared.forget()
-    return shared
 
 
 def url(proxy: Proxy, name: str) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pickle
 import threading
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -37,19 +36,6 @@ BIG = 1 << 24
 def written(http_server: FileServer) -> dict[str, Written]:
     folder = http_server.folder / "cache"
     return {name: arrays.write(layout, folder / name) for name, layout in LAYOUTS.items()}
-
-
-@pytest.fixture(scope="module")
-def shared(http_server: FileServer) -> Iterator[Proxy]:
-    with Proxy(http_server.url, latency=0) as proxy:
-        yield proxy
-
-
-@pytest.fixture
-def proxy(shared: Proxy) -> Proxy:
-    shared.heal()
-    shared.forget()
-    return shared
 
 
 def opened(kind: str, proxy: Proxy, written: Written) -> zarrow.Array:

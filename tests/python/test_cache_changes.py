@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -29,18 +28,6 @@ BIG = 1 << 24
 def written(http_server: FileServer) -> dict[str, Written]:
     folder = http_server.folder / "changes"
     return {name: arrays.write(layout, folder / name) for name, layout in LAYOUTS.items()}
-
-
-@pytest.fixture(scope="module")
-def shared(http_server: FileServer) -> Iterator[Proxy]:
-    with Proxy(http_server.url, latency=0) as proxy:
-        yield proxy
-
-
-@pytest.fixture
-def proxy(shared: Proxy) -> Proxy:
-    shared.forget()
-    return shared
 
 
 def two(folder: Path, shards: tuple[int, ...] | None) -> tuple[np.ndarray, np.ndarray, Path]:

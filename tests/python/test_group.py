@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -218,56 +218,49 @@ def test_a_zarr_group_itself(places: Places, kind: str) -> None:
 # ---- requests ------------------------------------------------------------------------------------
 
 
-@pytest.fixture(scope="module")
-def shared(http_server: FileServer) -> Iterator[Proxy]:
-    with Proxy(http_server.url, latency=0) as proxy:
-        yield proxy
-
-
 def asked(counts: Counts) -> list[str]:
     return [each.target for each in counts.log]
 
 
 @pytest.mark.usefixtures("places")
 @pytest.mark.parametrize("kind", ["v2-consolidated", "v3-consolidated"])
-def test_consolidated_metadata_is_all_that_is_asked_for(shared: Proxy, kind: str) -> None:
+def test_consolidated_metadata_is_all_that_is_asked_for(proxy: Proxy, kind: str) -> None:
     """Opening asks for its documents at once; members cost no request until they are read."""
-    shared.forget()
-    shared.configure(latency=0.2)
-    group = zarrow.open_group(f"{shared.url}/groups/{kind}")
-    counts = shared.counts()
+    proxy.configure(latency=0.2)
+    group = zarrow.open_group(f"{proxy.url}/groups/{kind}")
+    counts = proxy.counts()
     assert counts.most_in_flight == counts.requests <= 5
     assert len(set(asked(counts))) == counts.requests
     assert counts.method("GET") == counts.requests
-    shared.configure(latency=0)
-    shared.forget()
+    proxy.configure(latency=0)
+    proxy.forget()
     arrays = {path: group[path] for path in ARRAYS}
     assert [list(group), list(group["a"]), len(group), "nothing" in group] == [
         ["a", "empty", "top"], ["deep", "one", "two"], 3, False,
     ]  # fmt: skip
     assert [dict(group[path].attrs) for path in ("a", f"a/deep/{ODD}")] == [{"of": "a"}, {"x": 1}]
-    assert shared.counts().requests == 0
+    assert proxy.counts().requests == 0
     for path, whole in ARRAYS.items():
         oracle.assert_reads(zarrow.read_ragged(arrays[path], [...]), whole, [...])
-    counts = shared.counts()
+    counts = proxy.counts()
     assert counts.requests > 0
     assert not any(is_metadata(target) for target in asked(counts))
 
 
 @pytest.mark.usefixtures("places")
 @pytest.mark.parametrize("kind", ["v2", "v3"])
-def test_members_of_a_group_that_is_not_consolidated(shared: Proxy, kind: str) -> None:
+def test_members_of_a_group_that_is_not_consolidated(proxy: Proxy, kind: str) -> None:
     """By name, though HTTP does not list: in one round trip, and the array asks for no more."""
-    group = zarrow.open_group(f"{shared.url}/groups/{kind}")
-    shared.forget()
-    shared.configure(latency=0.2)
+    group = zarrow.open_group(f"{proxy.url}/groups/{kind}")
+    proxy.forget()
+    proxy.configure(latency=0.2)
     array = group["a/one"]
-    counts = shared.counts()
+    counts = proxy.counts()
     assert counts.most_in_flight == counts.requests <= 5
-    shared.configure(latency=0)
-    shared.forget()
+    proxy.configure(latency=0)
+    proxy.forget()
     oracle.assert_reads(zarrow.read_ragged(array, [...]), ARRAYS["a/one"], [...])
-    assert not any(is_metadata(target) for target in asked(shared.counts()))
+    assert not any(is_metadata(target) for target in asked(proxy.counts()))
 
 
 def test_http_does_not_list(places: Places) -> None:

@@ -6,7 +6,7 @@ import itertools
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -35,21 +35,6 @@ def written(http_server: FileServer) -> dict[str, Written]:
         "chunks": arrays.write(LAYOUT, folder / "chunks"),
         "shards": arrays.write(SHARDS, folder / "shards"),
     }
-
-
-@pytest.fixture(scope="module")
-def shared(http_server: FileServer) -> Iterator[Proxy]:
-    with Proxy(http_server.url, latency=0) as proxy:
-        yield proxy
-
-
-@pytest.fixture
-def proxy(shared: Proxy) -> Proxy:
-    shared.heal()
-    shared.configure(latency=0)
-    shared.wait_until_idle()
-    shared.forget()
-    return shared
 
 
 # The end of each program: a read that hangs gets SIGINT, and another read works.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import re
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -40,21 +40,6 @@ INDEX = re.compile(r"bytes=-\d+$")
 def written(http_server: FileServer) -> dict[str, Written]:
     folder = http_server.folder / "requests"
     return {name: arrays.write(layout, folder / name) for name, layout in LAYOUTS.items()}
-
-
-@pytest.fixture(scope="module")
-def shared(http_server: FileServer) -> Iterator[Proxy]:
-    with Proxy(http_server.url, latency=0) as proxy:
-        yield proxy
-
-
-@pytest.fixture
-def proxy(shared: Proxy) -> Proxy:
-    shared.wait_until_idle()
-    shared.heal()
-    shared.configure(latency=0)
-    shared.forget()
-    return shared
 
 
 def url(proxy: Proxy, name: str) -> str:

@@ -73,3 +73,20 @@ def make_proxy() -> Iterator[ProxyMaker]:
     yield start
     for proxy in made:
         proxy.close()
+
+
+@pytest.fixture(scope="module")
+def shared_proxy(http_server: FileServer) -> Iterator[Proxy]:
+    """A proxy before the server of files, for all tests of a module."""
+    with Proxy(http_server.url, latency=0) as proxy:
+        yield proxy
+
+
+@pytest.fixture
+def proxy(shared_proxy: Proxy) -> Proxy:
+    """That of the module, as if it were new: idle, without faults and counts."""
+    shared_proxy.heal()
+    shared_proxy.configure(latency=0)
+    shared_proxy.wait_until_idle()
+    shared_proxy.forget()
+    return shared_proxy
