@@ -143,18 +143,21 @@ impl<'a> ColumnRead<'a> {
 
     /// Fetches, decodes and scatters the claimed read chunk, and others that are worth fetching with it.
     pub(super) fn chunks(&self, claim: Claim, worker: &mut Worker<'_>) -> Result<()> {
-        let part = self.scatter.part();
-        let id = part.groups().chunks()[claim.chunk()];
-        let key = self.array.chunk_key(&part.grid().shard_indices(id));
+        let (id, key) = (self.id(claim.chunk()), self.key(claim.chunk()));
         self.count_pieces(&claim, worker);
         let outcome = self.locate_and_read(claim, id, &key, worker);
         worker.hold(0);
         self.fetch.release(id)?;
-        match outcome.map_err(|error| error.at_key(key.as_str()).at_array(self.array.location()))? {
+        self.conclude(outcome, &key, worker)
+    }
+
+    /// Names where an error is; fills in what the store turned out not to hold.
+    fn conclude(&self, outcome: Result<Option<Claim>>, key: &StoreKey, worker: &mut Worker<'_>) -> Result<()> {
+        match outcome.map_err(|error| self.name_error(error.at_key(key.as_str())))? {
             None => Ok(()),
             Some(claim) => {
                 self.missing.fetch_add(1, Ordering::Relaxed);
-                self.fill(claim, &key, &mut worker.scratch.pieces)
+                self.fill(claim, key, &mut worker.scratch.pieces)
             }
         }
     }
@@ -167,8 +170,7 @@ impl<'a> ColumnRead<'a> {
         keep: Option<(Promise, Option<Version>)>,
         worker: &mut Worker<'_>,
     ) -> Result<()> {
-        let chunk = claim.chunk();
-        let key = self.key(chunk);
+        let key = self.key(claim.chunk());
         self.count_pieces(&claim, worker);
         let outcome = match (held, keep) {
             (Arrived::Missing, keep) => {
@@ -181,13 +183,7 @@ impl<'a> ColumnRead<'a> {
             (Arrived::Encoded(held), keep) => self.read_held(claim, held, &key, keep, worker),
         };
         worker.hold(0);
-        match outcome.map_err(|error| self.locate_error(error, chunk))? {
-            None => Ok(()),
-            Some(claim) => {
-                self.missing.fetch_add(1, Ordering::Relaxed);
-                self.fill(claim, &key, &mut worker.scratch.pieces)
-            }
-        }
+        self.conclude(outcome, &key, worker)
     }
 
     fn read_held(
