@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use crate::chunk::ShardIndex;
+use crate::chunk::{Elements, ShardIndex};
 
 /// How often who waits for a chunk looks whether it still should.
 const LOOK: Duration = Duration::from_millis(20);
@@ -19,7 +19,7 @@ const ENTRY: usize = 128;
 /// once, one decodes it and the others wait. A chunk that was written anew since is told apart where its store gives a
 /// time of modification or an `ETag`: then a read of a remote store asks for each chunk (of shards, for the index of each)
 /// whether it has changed, which takes a round trip but no bytes, unless the cache was made without
-/// [rechecks](Self::without_rechecks). Values of variable length are not cached.
+/// [rechecks](Self::without_rechecks).
 ///
 /// Cloning shares the cache.
 #[derive(Clone)]
@@ -83,6 +83,8 @@ pub(crate) enum Cached {
     /// The store does not hold it.
     Absent,
     Chunk(Arc<Vec<u8>>),
+    /// Values of variable length: bytes, and cells that name them as those of buffer 0.
+    Values(Arc<Elements<'static>>),
     Index(Arc<ShardIndex>),
 }
 
@@ -264,6 +266,7 @@ impl Promise {
             + match &value {
                 Cached::Absent => 0,
                 Cached::Chunk(bytes) => bytes.len(),
+                Cached::Values(values) => values.cells.len() + values.bytes.len(),
                 Cached::Index(index) => index.bytes(),
             };
         let mut state = self.cache.lock();

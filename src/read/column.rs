@@ -20,7 +20,7 @@ use super::worker::{Worker, WorkerScratch, shared_len};
 use crate::arrow::ElementType;
 use crate::cache::{Cached, CachedPart, ChunkCache, Found as Lookup, Key as CacheKey, Promise, Version};
 use crate::cancel::Cancel;
-use crate::chunk::{Array, CELL_LEN, Cast, Decoder, DirectScratch, Extent, Granularity};
+use crate::chunk::{Array, CELL_LEN, Cast, Decoder, DirectScratch, Elements, Extent, Granularity};
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::{Scratch, reserve_chunk, room};
 use crate::plan::Part;
@@ -67,6 +67,7 @@ pub(super) enum Arrived {
     Missing,
     Encoded(Held),
     Decoded(Arc<Vec<u8>>),
+    Values(Arc<Elements<'static>>),
 }
 
 /// What was claimed with a read chunk.
@@ -129,9 +130,8 @@ impl<'a> ColumnRead<'a> {
         }
     }
 
-    /// The same that keeps read chunks in `cache`, where they can be kept.
+    /// The same that keeps read chunks in `cache`.
     pub(super) fn with_cache(mut self, cache: Option<&'a ChunkCache>) -> Self {
-        let cache = cache.filter(|_| self.variable.is_none());
         self.cache = cache.map(|cache| (cache, cache.array(self.array.identity())));
         self
     }
@@ -180,6 +180,7 @@ impl<'a> ColumnRead<'a> {
                 Ok(Some(claim))
             }
             (Arrived::Decoded(bytes), _) => self.copy_cached(claim, &bytes, worker).map(|()| None),
+            (Arrived::Values(values), _) => self.copy_values(claim, &values, worker).map(|()| None),
             (Arrived::Encoded(held), keep) => self.read_held(claim, held, &key, keep, worker),
         };
         worker.hold(0);
@@ -199,7 +200,7 @@ impl<'a> ColumnRead<'a> {
             return self.read_to_keep(claim, &place, key, keep, worker);
         }
         if let Some(variable) = &self.variable {
-            return variable.chunk(claim, (&self.fetch, &place, key), &self.scatter, worker);
+            return variable.chunk(claim, (&self.fetch, &place, key), &self.scatter, None, worker);
         }
         let demand = self.demand(&claim, &place, &mut worker.scratch.pieces)?;
         self.read(Member { claim, place, demand }, key, worker)
@@ -214,6 +215,10 @@ impl<'a> ColumnRead<'a> {
         (promise, version): (Promise, Option<Version>),
         worker: &mut Worker<'_>,
     ) -> Result<Option<Claim>> {
+        if let Some(variable) = &self.variable {
+            let keep = Some((promise, version));
+            return variable.chunk(claim, (&self.fetch, place, key), &self.scatter, keep, worker);
+        }
         let decoder = self.fetch.decoder(place);
         let need = self.need(decoder, place.known_len(), &Demand::default(), place.value().is_held());
         worker.require(&need, "one chunk")?;
@@ -245,6 +250,13 @@ impl<'a> ColumnRead<'a> {
         let WorkerScratch { cast, pieces, .. } = &mut worker.scratch;
         let extents = [Extent { source: 0..decoded.len(), at: 0 }];
         self.copy(claim, decoded, &extents, &Demand::default(), cast, pieces)
+    }
+
+    /// As [`copy_cached`](Self::copy_cached), where elements are of variable length.
+    fn copy_values(&self, claim: Claim, values: &Elements<'_>, worker: &mut Worker<'_>) -> Result<()> {
+        worker.counters.cached();
+        let fixed = || Error::new(ErrorKind::Internal, "values of variable length, kept for elements of fixed width");
+        self.variable.as_ref().ok_or_else(fixed)?.copy_cached(claim, values, &self.scatter, worker)
     }
 
     /// The cache, and where in it the read chunk of this key is.
@@ -347,12 +359,6 @@ impl<'a> ColumnRead<'a> {
             }
             return Ok(Some(claim));
         };
-        if let Some(variable) = &self.variable {
-            if self.array.sharding().is_some() {
-                self.fetch.read_ahead(chunk);
-            }
-            return variable.chunk(claim, (&self.fetch, &place, key), &self.scatter, worker);
-        }
         if let Some(cached) = self.cached(id) {
             let (cache, at) = cached;
             let version = place.value().version();
@@ -360,9 +366,16 @@ impl<'a> ColumnRead<'a> {
                 // The read is over.
                 None | Some(Lookup::Busy) => Ok(None),
                 Some(Lookup::Hit(Cached::Chunk(bytes), _)) => self.copy_cached(claim, &bytes, worker).map(|()| None),
+                Some(Lookup::Hit(Cached::Values(values), _)) => self.copy_values(claim, &values, worker).map(|()| None),
                 Some(Lookup::Hit(..)) => Ok(Some(claim)),
                 Some(Lookup::Miss(promise)) => self.read_to_keep(claim, &place, key, (promise, version), worker),
             };
+        }
+        if let Some(variable) = &self.variable {
+            if self.array.sharding().is_some() {
+                self.fetch.read_ahead(chunk);
+            }
+            return variable.chunk(claim, (&self.fetch, &place, key), &self.scatter, None, worker);
         }
         let demand = self.demand(&claim, &place, &mut worker.scratch.pieces)?;
         let first = Member { claim, place, demand };

@@ -5,20 +5,22 @@
 
 use std::borrow::Cow;
 use std::ops::Range;
-use std::sync::OnceLock;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, OnceLock};
 
 use arrow_array::ArrayRef;
 use rayon::prelude::*;
 use zarrs::storage::StoreKey;
 
+use super::budget::Reservation;
 use super::demand::Need;
 use super::execute::Column;
 use super::fetch::{Fetch, Fetched, Place};
-use super::scatter::{Claim, Scatter};
+use super::scatter::{Claim, PieceScratch, Scatter};
 use super::validity::Validity;
 use super::worker::{Worker, WorkerScratch, shared_len};
 use crate::arrow::{ElementType, Rows, too_large};
+use crate::cache::{Cached, Promise, Version};
 use crate::cancel::Cancel;
 use crate::chunk::{CELL_LEN, Cell, Elements, Extent, cells};
 use crate::error::{Error, ErrorKind, Result};
@@ -224,13 +226,15 @@ impl<'a> VariableRead<'a> {
         self.held.fill_value(self.number)
     }
 
-    /// Fetches and decodes the claimed read chunk, scatters its cells, and holds the bytes that they name. Gives the claim
-    /// back if the store does not hold the read chunk.
+    /// Fetches and decodes the claimed read chunk, scatters its cells, and holds the bytes that they name. Keeps it for
+    /// others as was promised, if there is memory to decode all of it. Gives the claim back if the store does not hold
+    /// the read chunk.
     pub(super) fn chunk(
         &self,
         claim: Claim,
         (fetch, place, key): (&Fetch<'_>, &Place, &StoreKey),
         scatter: &Scatter<'_>,
+        mut keep: Option<(Promise, Option<Version>)>,
         worker: &mut Worker<'_>,
     ) -> Result<Option<Claim>> {
         let decoder = fetch.decoder(place);
@@ -257,7 +261,12 @@ impl<'a> VariableRead<'a> {
                 return Err(reservation.too_little(CHUNK, &format!("more than {least}")));
             }
             let fetched = fetch.fetch(place, key, None, encoded_buffer, counters)?;
-            let Fetched::Encoded(encoded) = fetched else { return Ok(Some(claim)) };
+            let Fetched::Encoded(encoded) = fetched else {
+                if let Some((promise, version)) = keep {
+                    promise.keep(Cached::Absent, version);
+                }
+                return Ok(Some(claim));
+            };
             let shared = shared_len(&encoded);
             let encoded = encoded.as_ref();
             let buffers = index + shared + if shared > 0 { before } else { before.max(room(encoded.len())) };
@@ -268,9 +277,27 @@ impl<'a> VariableRead<'a> {
             if decoder.is_foreign() {
                 counters.foreign.fetch_add(1, Ordering::Relaxed);
             }
+            if let Some((promise, version)) = keep.take() {
+                let elements = decoder.decode_variable(encoded, 0, bound)?;
+                let all = elements.map(|elements| Kept::new(elements, None)).transpose()?;
+                // What is wanted of it is held beside it.
+                let memory = |all: &Kept<'_>| buffers + of_cells + all.memory() + all.len;
+                if let Some(all) = all.filter(|all| granted.is_none_or(|granted| memory(all) <= granted)) {
+                    counters.decoded(all.elements.bytes.len());
+                    reservation.hold(memory(&all));
+                    let (cells, mut bytes) = all.into_parts()?;
+                    bytes.shrink_to_fit();
+                    let values = Arc::new(Elements { cells, bytes: Cow::Owned(bytes) });
+                    promise.keep(Cached::Values(values.clone()), version);
+                    let wanted = scatter.wanted(&claim, 0, ranges_limit(decoder.decoded_len()), pieces)?;
+                    let kept = Kept::new(renamed(&values, buffer)?, wanted.map(|wanted| &wanted[..]))?;
+                    let (cells, bytes) = kept.into_parts()?;
+                    self.place(claim, (buffer, &cells, bytes), scatter, pieces, (reservation, buffers))?;
+                    return Ok(None);
+                }
+            }
             let elements = decoder.decode_variable(encoded, buffer as u64, bound)?;
-            let limit = 64 + decoder.decoded_len() / CELL_LEN / 8;
-            let wanted = scatter.wanted(&claim, 0, limit, pieces)?;
+            let wanted = scatter.wanted(&claim, 0, ranges_limit(decoder.decoded_len()), pieces)?;
             let kept = elements.map(|elements| Kept::new(elements, wanted.map(|wanted| &wanted[..]))).transpose()?;
             let fits = |kept: &Kept<'_>| granted.is_none_or(|granted| buffers + of_cells + kept.memory() <= granted);
             let Some(kept) = kept.filter(fits) else {
@@ -287,17 +314,64 @@ impl<'a> VariableRead<'a> {
             counters.decoded(kept.elements.bytes.len());
             reservation.hold(buffers + kept.elements.cells.len() + kept.memory());
             let (cells, bytes) = kept.into_parts()?;
-            let whole = [Extent { source: 0..cells.len(), at: 0 }];
-            scatter.copy(claim, &cells, &whole, 0, pieces)?;
-            reservation.hold(buffers);
-            if !bytes.is_empty() {
-                reservation.keep(bytes.capacity());
-                let twice = || Error::new(ErrorKind::Internal, "a read chunk was decoded twice");
-                self.held.buffers[buffer].set(bytes).map_err(|_| twice())?;
-            }
+            self.place(claim, (buffer, &cells, bytes), scatter, pieces, (reservation, buffers))?;
             return Ok(None);
         }
     }
+
+    /// Scatters the cells of a read chunk that was decoded before, and holds those of its `values` that are wanted.
+    pub(super) fn copy_cached(
+        &self,
+        claim: Claim,
+        values: &Elements<'_>,
+        scatter: &Scatter<'_>,
+        worker: &mut Worker<'_>,
+    ) -> Result<()> {
+        let buffer = self.held.first[self.number] + claim.chunk();
+        let need = Need { decoded: values.cells.len() + values.bytes.len(), ..Need::default() };
+        worker.require(&need, CHUNK)?;
+        let Worker { scratch, reservation, .. } = worker;
+        let buffers = scratch.len();
+        reservation.hold(buffers.saturating_add(need.decoded));
+        let pieces = &mut scratch.pieces;
+        let wanted = scatter.wanted(&claim, 0, ranges_limit(values.cells.len()), pieces)?;
+        let (cells, bytes) = Kept::new(renamed(values, buffer)?, wanted.map(|wanted| &wanted[..]))?.into_parts()?;
+        self.place(claim, (buffer, &cells, bytes), scatter, pieces, (reservation, buffers))
+    }
+
+    /// Scatters cells, and holds the bytes that they name, as those of a `buffer`. After it, only `buffers` bytes are for
+    /// reuse.
+    fn place(
+        &self,
+        claim: Claim,
+        (buffer, cells, bytes): (usize, &[u8], Vec<u8>),
+        scatter: &Scatter<'_>,
+        pieces: &mut PieceScratch,
+        (reservation, buffers): (&mut Reservation<'_>, usize),
+    ) -> Result<()> {
+        scatter.copy(claim, cells, &[Extent { source: 0..cells.len(), at: 0 }], 0, pieces)?;
+        reservation.hold(buffers);
+        if !bytes.is_empty() {
+            reservation.keep(bytes.capacity());
+            let twice = || Error::new(ErrorKind::Internal, "a read chunk was decoded twice");
+            self.held.buffers[buffer].set(bytes).map_err(|_| twice())?;
+        }
+        Ok(())
+    }
+}
+
+/// So many wanted runs of cells are worth telling apart in a read chunk whose cells take `len` bytes.
+fn ranges_limit(len: usize) -> usize {
+    64 + len / CELL_LEN / 8
+}
+
+/// Values whose cells name buffer 0, with cells that name `buffer`.
+fn renamed<'e>(values: &'e Elements<'_>, buffer: usize) -> Result<Elements<'e>> {
+    let mut renamed = reserve_chunk(values.cells.len())?;
+    for cell in cells(&values.cells) {
+        renamed.extend(Cell { buffer: cell.buffer + buffer as u64, ..cell }.to_bytes());
+    }
+    Ok(Elements { cells: renamed, bytes: Cow::Borrowed(&values.bytes) })
 }
 
 fn bomb(encoded: usize, bound: usize) -> Error {

@@ -10,6 +10,7 @@ from typing import Any
 
 import arrays
 import numpy as np
+import objects
 import oracle
 import pytest
 import zarr
@@ -88,6 +89,76 @@ def test_missing_chunks_are_counted(proxy: Proxy, written: dict[str, Written], k
     for turn in range(3):
         zarrow.read_ragged(handle, [...], cache=cache)
         assert (cache.misses, cache.hits) == (60, 60 * turn)
+
+
+def texts(shape: tuple[int, ...]) -> Any:
+    """Texts of many lengths, none among them."""
+    count = int(np.prod(shape))
+    return objects.objects([f"{at}ü" * (at * 7 % 5) for at in range(count)], shape)
+
+
+TEXTS: dict[str, dict[str, Any]] = {
+    "raw": {"compressors": None},
+    "zstd": {"compressors": ZstdCodec()},
+    "shards": {"shards": (20, 16), "compressors": ZstdCodec()},
+    "bytes": {"kind": "bytes"},
+    "transposed": {"transpose": (1, 0)},
+    "v2": {"zarr_format": 2, "order": "F"},
+    "missing": {"fill_value": "none"},
+}
+
+
+@pytest.mark.filterwarnings("ignore::zarr.errors.UnstableSpecificationWarning")
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("name", TEXTS)
+def test_values_of_variable_length_are_decoded_once(
+    proxy: Proxy, http_server: FileServer, name: str, kind: str
+) -> None:
+    """Of sliding windows; what is wanted of a chunk differs from read to read."""
+    folder, values = http_server.folder / "cache" / f"text-{name}", texts((60, 40))
+    options = {"kind": "string"} | TEXTS[name]
+    if options["kind"] == "bytes":
+        values = objects.objects([text.encode() for text in values.reshape(-1)], values.shape)
+    if not folder.exists():
+        array = objects.write(folder, values, (5, 8), **options)
+        if name == "missing":
+            array[10:20] = "none"
+    if name == "missing":
+        values[10:20] = "none"
+    url = f"{proxy.url}/cache/{folder.name}"
+    handle = zarrow.open_array(store_of(kind, folder, url))
+    cache = zarrow.ChunkCache(BIG)
+    seen: set[tuple[int, ...]] = set()
+    for start in range(0, 50, 3):
+        selections: list[Any] = [np.s_[start : start + 10, 3:30:2], np.s_[start : start + 4]]
+        got, stats = zarrow.read_ragged(handle, selections, cache=cache, return_stats=True)
+        rows = objects.rows_of(values, selections)
+        objects.assert_rows(got, rows, objects.ARROW[options["kind"]], 2)
+        touched = oracle.touched((60, 40), (5, 8), [np.s_[start : start + 10, 3:30], selections[1]])
+        absent = {at for at in touched if name == "missing" and at[0] in (2, 3)}
+        assert stats.chunks_decoded == len(touched - seen - absent)
+        assert stats.chunks_cached == len((touched & seen) - absent)
+        seen |= touched
+    bytes_of = sum(len(str(text).encode()) for text in values.reshape(-1))
+    assert cache.evictions == 0
+    if name not in ("missing", "bytes"):
+        assert 16 * 52 * 40 + bytes_of * 52 // 60 - 5000 < cache.nbytes
+        assert cache.nbytes < (16 + 4) * 60 * 40 + bytes_of + 200 * 60
+
+
+@pytest.mark.parametrize("limit", [None, 40_000, 100_000, 1 << 20])
+def test_values_of_variable_length_within_a_memory_limit(tmp_path: Path, limit: Any) -> None:
+    """What does not fit into it twice is read, but not kept."""
+    values = texts((600,))
+    objects.write(tmp_path / "a", values, (100,), kind="string")
+    cache = zarrow.ChunkCache(BIG)
+    for _ in range(2):
+        for selections in ([np.s_[90:110]], [..., np.s_[::7]]):
+            got, stats = zarrow.read_ragged(
+                tmp_path / "a", selections, cache=cache, memory_limit=limit, return_stats=True
+            )
+            assert got.to_pylist() == objects.rows_of(values, selections)
+            assert limit is None or stats.bytes_held <= limit
 
 
 def test_eviction(written: dict[str, Written]) -> None:

@@ -36,7 +36,7 @@ use crate::chunk::{Entry, ShardIndex};
 use crate::error::{Error, ErrorKind, Result};
 use crate::store::changed;
 use crate::store::remote::flow::{MOST_GAP, TICK, Window};
-use crate::store::remote::{Answer, Remote, Reply, Want, runtime};
+use crate::store::remote::{Remote, Reply, Want, runtime};
 
 /// Without a memory limit, so many bytes may be fetched and not decoded yet.
 const ROOM: usize = 128 << 20;
@@ -651,11 +651,12 @@ async fn fetch(
     waited: &mut Option<Duration>,
 ) -> Result<Brought> {
     let Request { key, want, remote, checks, .. } = request;
-    let Answer { len, total, version, body } = match remote.ask(key, want, checks.known.as_ref()).await? {
+    let answer = match remote.ask(key, want, checks.known.as_ref()).await? {
         Reply::Absent => return Ok(Brought::Nothing),
         Reply::Unchanged => return Ok(Brought::NothingNew),
         Reply::Answer(answer) => answer,
     };
+    let (len, total, version) = (answer.len, answer.total, answer.version.clone());
     *waited = Some(began.elapsed());
     let wrong = |got: u64, expected: String| {
         Err(Error::new(ErrorKind::Decode, format!("the chunk has {got} encoded bytes"))
@@ -681,6 +682,6 @@ async fn fetch(
             Some(permit.map_err(|_| Error::new(ErrorKind::Cancelled, "the read was cancelled"))?)
         }
     };
-    let bytes = remote.receive(key, body, len).await?;
+    let bytes = remote.receive(key, want, answer).await?;
     Ok(Brought::Bytes(bytes, version, permit))
 }

@@ -95,7 +95,7 @@ impl<'s> Packet<'s> {
         }
         self.absent += 1;
         // What was known to be missing still is.
-        if self.members.iter().any(|member| matches!(member.cached, Some(Cached::Chunk(_)))) {
+        if self.members.iter().any(|member| matches!(member.cached, Some(Cached::Chunk(_) | Cached::Values(_)))) {
             self.renew();
         }
     }
@@ -156,6 +156,7 @@ impl<'s> Packet<'s> {
             }
             let arrived = match (cached, bytes) {
                 (Some(Cached::Chunk(decoded)), _) => Arrived::Decoded(decoded),
+                (Some(Cached::Values(values)), _) => Arrived::Values(values),
                 (Some(_), _) => Arrived::Missing,
                 _ if !self.is_held => Arrived::Missing,
                 (None, Some(range)) => Arrived::Encoded(Held::cut(&self.parts, &range)),

@@ -13,7 +13,7 @@ use std::ops::Range;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use futures_util::stream::{self, Stream, StreamExt};
 use zarrs::storage::byte_range::ByteRange;
@@ -25,7 +25,7 @@ pub use self::objects::ObjectStores;
 #[cfg(feature = "object-store")]
 use self::objects::Objects;
 pub(crate) use self::runtime::{runtime, wait};
-use super::{short, store_error};
+use super::{changed, short, store_error};
 use crate::cache::Version;
 use crate::cancel::Cancel;
 use crate::error::{Error, ErrorKind, Result};
@@ -162,40 +162,66 @@ impl Remote {
         answer.map_err(|error| error.at_key(key.as_str()))
     }
 
-    /// Receives the `len` bytes of `body` as one.
+    /// Receives the bytes of an answer to `want` as one.
+    ///
+    /// The rest of what is cut off is asked for by `object_store`, if an `ETag` tells that it is of the same value. Otherwise
+    /// all of it is asked for once more here, as often as failed requests are repeated.
     ///
     /// # Errors
     /// [`ErrorKind::Store`] if there are fewer or more, or there is no memory for them.
-    pub(crate) async fn receive(&self, key: &StoreKey, mut body: Body, len: u64) -> Result<Bytes> {
-        let received = async {
-            let first = body.next().await.transpose()?.unwrap_or_default();
-            if first.len() as u64 == len {
-                return Ok(first);
-            }
-            let mut all = Vec::new();
-            all.try_reserve_exact(len as usize).map_err(|source| {
-                Error::new(ErrorKind::Allocation, format!("no memory for {len} bytes")).source(source)
-            })?;
-            let mut next = Some(first);
-            while let Some(bytes) = next {
-                if (all.len() + bytes.len()) as u64 > len {
-                    return Err(cut_off(all.len() + bytes.len(), len));
-                }
-                all.extend_from_slice(&bytes);
-                next = body.next().await.transpose()?;
-            }
-            if all.len() as u64 == len { Ok(Bytes::from(all)) } else { Err(cut_off(all.len(), len)) }
-        };
-        received.await.map_err(|error: Error| error.at_key(key.as_str()))
+    pub(crate) async fn receive(&self, key: &StoreKey, want: &Want, answer: Answer) -> Result<Bytes> {
+        let Answer { len, total, version, body } = answer;
+        let mut delays = self.delays().filter(|_| version.is_none());
+        let mut received = receive(body, len).await;
+        while let Err(error) = &received
+            && error.kind() == ErrorKind::Store
+            && let Some(delay) = delays.as_mut().and_then(Iterator::next)
+        {
+            tokio::time::sleep(delay).await;
+            received = match self.ask(key, want, None).await? {
+                Reply::Answer(again) if (again.len, again.total) == (len, total) => receive(again.body, len).await,
+                _ => return Err(changed().at_key(key.as_str())),
+            };
+        }
+        received.map_err(|error| error.at_key(key.as_str()))
+    }
+
+    /// How long to wait before each repetition of a request whose answer was cut off.
+    fn delays(&self) -> Option<impl Iterator<Item = Duration> + use<>> {
+        match &self.store {
+            #[cfg(feature = "object-store")]
+            Store::Objects(objects) => Some(objects.delays()),
+            Store::Storage { .. } => None,
+        }
     }
 
     /// Asks for bytes of the value of `key` and receives them. `None` if the store does not hold it.
     pub(crate) async fn get(&self, key: &StoreKey, want: &Want) -> Result<Option<Bytes>> {
         match self.ask(key, want, None).await? {
             Reply::Absent | Reply::Unchanged => Ok(None),
-            Reply::Answer(Answer { len, body, .. }) => self.receive(key, body, len).await.map(Some),
+            Reply::Answer(answer) => self.receive(key, want, answer).await.map(Some),
         }
     }
+}
+
+/// Receives the `len` bytes of `body` as one.
+async fn receive(mut body: Body, len: u64) -> Result<Bytes> {
+    let first = body.next().await.transpose()?.unwrap_or_default();
+    if first.len() as u64 == len {
+        return Ok(first);
+    }
+    let mut all = Vec::new();
+    all.try_reserve_exact(len as usize)
+        .map_err(|source| Error::new(ErrorKind::Allocation, format!("no memory for {len} bytes")).source(source))?;
+    let mut next = Some(first);
+    while let Some(bytes) = next {
+        if (all.len() + bytes.len()) as u64 > len {
+            return Err(cut_off(all.len() + bytes.len(), len));
+        }
+        all.extend_from_slice(&bytes);
+        next = body.next().await.transpose()?;
+    }
+    if all.len() as u64 == len { Ok(Bytes::from(all)) } else { Err(cut_off(all.len(), len)) }
 }
 
 async fn ask(storage: &AsyncReadableStorage, key: &StoreKey, want: &Want) -> Result<Reply> {

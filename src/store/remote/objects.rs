@@ -6,7 +6,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use futures_util::StreamExt;
 use object_store::aws::AmazonS3Builder;
@@ -43,6 +43,7 @@ pub struct ObjectStores {
     identity: Option<String>,
     /// Whether it lists what it holds.
     lists: bool,
+    retry: RetryConfig,
 }
 
 /// How many answers of a store asked for fewer requests.
@@ -96,12 +97,13 @@ impl ObjectStores {
             "http" | "https" => Kind::Http,
             _ => return Err(unknown()),
         };
-        let make = move |pushbacks: &Pushbacks| make(kind, &root, &client, &retry, pushbacks);
+        let repeat = retry.clone();
+        let make = move |pushbacks: &Pushbacks| make(kind, &root, &client, &repeat, pushbacks);
         // What is wrong with the options is told now.
         make(&Pushbacks::default()).map_err(|error| error.at_array(url))?;
         let prefix = if is_http { "" } else { path };
         let (prefix, location) = (prefix.trim_matches('/').to_owned(), url.to_owned());
-        Ok(Self { make: Arc::new(make), prefix, location, identity: Some(identity), lists: !is_http })
+        Ok(Self { make: Arc::new(make), prefix, location, identity: Some(identity), lists: !is_http, retry })
     }
 
     /// The store that `make` makes, and what it is called in errors.
@@ -116,7 +118,14 @@ impl ObjectStores {
                     .remedy("See to its options.")
             })
         };
-        Self { make: Arc::new(make), prefix: String::new(), location: location.into(), identity: None, lists: true }
+        Self {
+            make: Arc::new(make),
+            prefix: String::new(),
+            location: location.into(),
+            identity: None,
+            lists: true,
+            retry: RetryConfig::default(),
+        }
     }
 
     /// The values of `keys`, below the prefix, each `None` if the store does not hold it. All are asked for at once.
@@ -356,6 +365,19 @@ impl Objects {
 
     pub(super) fn identity(&self) -> Option<&str> {
         self.stores.identity.as_deref()
+    }
+
+    /// How long to wait before each repetition of a request.
+    pub(super) fn delays(&self) -> impl Iterator<Item = Duration> + use<> {
+        let RetryConfig { backoff, max_retries, retry_timeout } = &self.stores.retry;
+        let (first, longest, base) =
+            (backoff.init_backoff.as_secs_f64(), backoff.max_backoff.as_secs_f64(), backoff.base);
+        let (begun, timeout) = (Instant::now(), *retry_timeout);
+        let delays = (0..*max_retries).map(move |tried| {
+            let delay = first * base.powi(i32::try_from(tried).unwrap_or(i32::MAX));
+            Duration::try_from_secs_f64(delay.min(longest)).unwrap_or_default()
+        });
+        delays.take_while(move |delay| begun.elapsed() + *delay <= timeout)
     }
 
     /// How many answers asked for fewer requests.
