@@ -161,8 +161,24 @@ impl Where {
 
 /// A store of Python: an object with a method `ask(key, start, stop, suffix, reply)`, which returns at once, and has
 /// `reply` called later, from any thread, with the bytes, None, or an exception. Of `start` and `suffix`, one is None, and
-/// both where the whole value is wanted; `stop` may be None.
+/// both where the whole value is wanted; `stop` may be None. It gives None, or what has a method `cancel()`.
 struct Bridge(Py<PyAny>);
+
+/// A request that is under way. Dropped before it was answered, it is cancelled.
+struct UnderWay(Option<Py<PyAny>>);
+
+impl Drop for UnderWay {
+    fn drop(&mut self) {
+        if let Some(future) = self.0.take() {
+            // Where Python ends, so do its requests.
+            Python::try_attach(|py| {
+                // Nobody is left to tell that it failed.
+                let _ = future.call_method0(py, "cancel");
+                drop(future);
+            });
+        }
+    }
+}
 
 /// Takes an answer of a bridge.
 #[pyclass(module = "zarrow", frozen)]
@@ -204,18 +220,20 @@ impl Bridge {
     async fn ask(&self, key: &StoreKey, range: Option<ByteRange>) -> Result<MaybeBytes, StorageError> {
         let (sender, receiver) = oneshot::channel();
         let failed = |error: String| StorageError::Other(error);
-        let asked: PyResult<()> = Python::attach(|py| {
+        let asked: PyResult<UnderWay> = Python::attach(|py| {
             let (start, stop, suffix) = match range {
                 None => (None, None, None),
                 Some(ByteRange::FromStart(start, len)) => (Some(start), len.map(|len| start + len), None),
                 Some(ByteRange::Suffix(len)) => (None, None, Some(len)),
             };
             let reply = Py::new(py, Reply(std::sync::Mutex::new(Some(sender))))?;
-            self.0.call_method1(py, "ask", (key.as_str(), start, stop, suffix, reply))?;
-            Ok(())
+            let future = self.0.call_method1(py, "ask", (key.as_str(), start, stop, suffix, reply))?;
+            Ok(UnderWay((!future.is_none(py)).then_some(future)))
         });
-        asked.map_err(|error| failed(error.to_string()))?;
-        match receiver.await {
+        let mut under_way = asked.map_err(|error| failed(error.to_string()))?;
+        let answer = receiver.await;
+        under_way.0 = None;
+        match answer {
             Ok(answer) => answer.map_err(|error| failed(error.to_string())),
             Err(_) => Err(failed("the store never answered".to_owned())),
         }

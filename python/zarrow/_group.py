@@ -6,11 +6,13 @@ import json
 import os
 import sys
 import zipfile
-from collections.abc import ItemsView, Iterator, Mapping
+from collections.abc import Callable, ItemsView, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from zarrow import _zarrow
+from zarrow._codecs import foreign_decoder
 from zarrow._open import check_storage_options, names_of, open_path, open_remote, place_of
 from zarrow.errors import MetadataError, NotFoundError
 
@@ -29,6 +31,7 @@ def open_group(
     *,
     path: str | None = None,
     storage_options: Mapping[str, Any] | None = None,
+    allow_pickle: bool = False,
 ) -> Group:
     """Open a Zarr group, to list and open what is in it.
 
@@ -39,6 +42,8 @@ def open_group(
     ----------
     store, path, storage_options
         As in :func:`open_array`, of the group. A ``zarr.Group`` is opened by its store and path.
+    allow_pickle
+        As in :func:`open_array`, for all arrays that are opened from the group.
 
     Returns
     -------
@@ -68,7 +73,8 @@ def open_group(
     if group_class is not None and isinstance(store, group_class):
         path = "/".join([store.path, *names_of(path)])
         store = store.store
-    source, names = _source(store, options), names_of(path)
+    decoder = partial(foreign_decoder, allow_pickle=True) if allow_pickle else foreign_decoder
+    source, names = _source(store, options, decoder), names_of(path)
     return Group._of(source, names, source.documents(names))
 
 
@@ -233,6 +239,9 @@ class Group(Mapping[str, "Array | Group"]):
 class _Source:
     """Where nodes lie: how documents and names are had."""
 
+    def __init__(self, decoder: Callable[..., Any]) -> None:
+        self._decoder = decoder
+
     def location(self, names: Sequence[str]) -> str:
         raise NotImplementedError
 
@@ -266,7 +275,8 @@ class _Source:
 
 
 class _Folder(_Source):
-    def __init__(self, root: str) -> None:
+    def __init__(self, root: str, decoder: Callable[..., Any]) -> None:
+        super().__init__(decoder)
         self._root = Path(root).absolute()
 
     def location(self, names: Sequence[str]) -> str:
@@ -289,11 +299,12 @@ class _Folder(_Source):
         self, names: Sequence[str], zarr_format: int, documents: dict[str, bytes]
     ) -> Array:
         del documents  # they cost nothing here
-        return open_path(str(self._root), "/".join(names), zarr_format)
+        return open_path(str(self._root), "/".join(names), zarr_format, self._decoder)
 
 
 class _Zip(_Source):
-    def __init__(self, root: str) -> None:
+    def __init__(self, root: str, decoder: Callable[..., Any]) -> None:
+        super().__init__(decoder)
         self._root = root
         with zipfile.ZipFile(root) as archive:
             self._keys = {name for name in archive.namelist() if not name.endswith("/")}
@@ -319,11 +330,14 @@ class _Zip(_Source):
         self, names: Sequence[str], zarr_format: int, documents: dict[str, bytes]
     ) -> Array:
         del documents
-        return open_path(self._root, "/".join(names), zarr_format)
+        return open_path(self._root, "/".join(names), zarr_format, self._decoder)
 
 
 class _Remote(_Source):
-    def __init__(self, kind: str, store: Any, options: dict[str, str] | None) -> None:
+    def __init__(
+        self, kind: str, store: Any, options: dict[str, str] | None, decoder: Callable[..., Any]
+    ) -> None:
+        super().__init__(decoder)
         self._kind = kind
         self._store = store
         self._options = options
@@ -343,15 +357,15 @@ class _Remote(_Source):
     ) -> Array:
         return open_remote(
             self._kind, self._store, "/".join(names), options=self._options,
-            zarr_format=zarr_format, metadata=documents,
+            zarr_format=zarr_format, metadata=documents, decoder=self._decoder,
         )  # fmt: skip
 
 
 class _Asked(_Remote):
     """A store that Python asks."""
 
-    def __init__(self, bridge: Bridge) -> None:
-        super().__init__("bridge", bridge, None)
+    def __init__(self, bridge: Bridge, decoder: Callable[..., Any]) -> None:
+        super().__init__("bridge", bridge, None, decoder)
 
     def get(self, keys: Sequence[str]) -> list[bytes | None]:
         bridge: Bridge = self._store
@@ -362,11 +376,14 @@ class _Asked(_Remote):
         return bridge.names_in("/".join(names))
 
 
-def _source(store: Any, options: dict[str, str] | None) -> _Source:
+def _source(store: Any, options: dict[str, str] | None, decoder: Callable[..., Any]) -> _Source:
     kind, where = place_of(store)
     if kind == "path":
-        return _Zip(where) if os.path.isfile(where) else _Folder(where)  # noqa: PTH113
-    return _Asked(where) if kind == "bridge" else _Remote(kind, where, options)
+        is_zip = os.path.isfile(where)  # noqa: PTH113
+        return _Zip(where, decoder) if is_zip else _Folder(where, decoder)
+    if kind == "bridge":
+        return _Asked(where, decoder)
+    return _Remote(kind, where, options, decoder)
 
 
 def _parse(document: bytes, where: str) -> dict[str, Any]:

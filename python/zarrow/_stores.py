@@ -8,7 +8,7 @@ import sys
 import textwrap
 import threading
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -113,14 +113,12 @@ class Bridge:
 
     def ask(
         self, key: str, start: int | None, stop: int | None, suffix: int | None, reply: Any
-    ) -> None:
+    ) -> Future[None] | None:
         """Ask for bytes of a value; `reply` gets them, or None, or what went wrong."""
         if self._loop_of is None:
-            self._ask_mapping(key, start, stop, suffix, reply)
-            return
-        asyncio.run_coroutine_threadsafe(
-            self._answer(key, start, stop, suffix, reply), self._loop_of()
-        )
+            return self._ask_mapping(key, start, stop, suffix, reply)
+        answer = self._answer(key, start, stop, suffix, reply)
+        return asyncio.run_coroutine_threadsafe(answer, self._loop_of())
 
     async def _answer(
         self, key: str, start: int | None, stop: int | None, suffix: int | None, reply: Any
@@ -139,7 +137,7 @@ class Bridge:
 
     def _ask_mapping(
         self, key: str, start: int | None, stop: int | None, suffix: int | None, reply: Any
-    ) -> None:
+    ) -> Future[None] | None:
         def answer() -> None:
             if reply.is_abandoned():
                 return
@@ -152,8 +150,8 @@ class Bridge:
 
         if isinstance(self._store, dict):
             answer()
-        else:
-            _threads.pool().submit(answer)
+            return None
+        return _threads.pool().submit(answer)
 
 
 def _first_names(keys: Iterable[str], prefix: str) -> set[str]:

@@ -315,7 +315,7 @@ def test_a_body_that_ends_early(
 @pytest.mark.parametrize("form", BROKEN)
 @pytest.mark.parametrize("etags", [True, False])
 def test_bodies_that_all_end_early(
-    serve: Callable[..., PlainServer], written: dict[str, Written], form: str, etags: bool
+    serve: Callable[..., PlainServer], form: str, etags: bool
 ) -> None:
     """It is not tried for ever."""
     server = serve(ranges=True, etags=etags)

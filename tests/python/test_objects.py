@@ -149,6 +149,15 @@ def test_pickle_has_to_be_allowed(tmp_path: Path) -> None:
         with fails(zarrow.UnsupportedError, words=words):
             read()
     array = zarrow.open_array(tmp_path, path="a", allow_pickle=True)
+    (tmp_path / ".zgroup").write_text('{"zarr_format": 2}')
+    files = (tmp_path / name for name in (".zgroup", "a/.zarray", "a/0", "a/1"))
+    values = {file.relative_to(tmp_path).as_posix(): file.read_bytes() for file in files}
+    for store in (tmp_path, values):
+        with fails(zarrow.UnsupportedError, words=words):
+            zarrow.open_group(store)["a"]
+        member = zarrow.open_group(store, allow_pickle=True)["a"]
+        assert isinstance(member, zarrow.Array)
+        assert zarrow.read_ragged(member, [...]).equals(zarrow.read_ragged(array, [...]))
     again = pickle.loads(pickle.dumps(array))
     assert zarrow.read_ragged(again, [np.s_[1:3]]).to_pylist() == [TEXTS[1:3]]
     plan = pickle.loads(pickle.dumps(zarrow.plan(array, [np.s_[1:3]])))
