@@ -40,7 +40,7 @@ test: test-rust test-python
 test-rust: | cargo
 	cargo test
 
-test-python: develop $(VENV)/.test $(VENV)/.demo
+test-python: develop $(VENV)/.test $(VENV)/.demo $(VENV)/.azurite
 	$(PY) -m pytest
 
 lint: lint-source lint-build
@@ -114,6 +114,15 @@ release: $(VENV)/.build | cargo
 # A dependency group of pyproject.toml, installed into the environment.
 $(VENV)/.build $(VENV)/.demo $(VENV)/.test $(VENV)/.lint: $(VENV)/.%: pyproject.toml $(READY)
 	$(PY) -m pip install --quiet --group $*
+	@touch $@
+
+# A server of Azure's blobs, for the tests of that; they are left out where there is no npm.
+$(VENV)/.azurite: $(READY)
+	@if ! command -v npm >/dev/null; then \
+	  echo 'Without npm, the tests of Azure are left out.'; \
+	elif ! npm install --prefix $(VENV)/azurite --no-audit --no-fund --silent azurite@3; then \
+	  echo 'Azurite could not be installed: the tests of Azure are left out.'; \
+	fi
 	@touch $@
 
 $(READY):

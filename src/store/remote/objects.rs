@@ -421,6 +421,7 @@ impl Objects {
                     let range = GetRange::Bounded(head.meta.size.saturating_sub(*len)..head.meta.size);
                     store.get_opts(&path, GetOptions { range: Some(range), ..GetOptions::default() }).await
                 }
+                Err(error @ object_store::Error::NotFound { .. }) => Err(error),
                 // What was said to the request itself tells more.
                 Err(_) => answer,
             };

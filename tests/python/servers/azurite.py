@@ -1,7 +1,6 @@
 """Azure Blob Storage, by Azurite, which is a package of npm.
 
-To run the tests that need it: `npm install --global azurite`, or install it in any folder and put
-its `node_modules/.bin` on the PATH.
+`make test` installs it beside the Python environment, where there is npm. Any on the PATH will do.
 """
 
 from __future__ import annotations
@@ -11,6 +10,7 @@ import hashlib
 import hmac
 import shutil
 import subprocess
+import sys
 import urllib.request
 from email.utils import formatdate
 from pathlib import Path
@@ -25,6 +25,9 @@ OPTIONS = ("--silent", "--skipApiVersionCheck", "--inMemoryPersistence", "--disa
 
 def find() -> list[str] | None:
     """Give the command that runs Azurite's blob service, or None. Nothing is installed."""
+    installed = Path(sys.prefix, "azurite", "node_modules", ".bin", "azurite-blob")
+    if installed.exists():
+        return [str(installed)]
     if (program := shutil.which("azurite-blob")) is not None:
         return [program]
     if (npx := shutil.which("npx")) is None:
