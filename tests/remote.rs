@@ -14,8 +14,8 @@ use zarrow::zarrs::array::{Array as ZarrsArray, ArrayBuilder, ArrayMetadata, dat
 use zarrow::zarrs::storage::byte_range::{ByteRange, ByteRangeIterator};
 use zarrow::zarrs::storage::store::MemoryStore;
 use zarrow::zarrs::storage::{
-    AsyncMaybeBytesIterator, AsyncReadableStorageTraits, Bytes, MaybeBytes, ReadableStorageTraits, StorageError,
-    StoreKey,
+    AsyncMaybeBytesIterator, AsyncReadableStorageTraits, Bytes, MaybeBytes, MaybeBytesIterator, ReadableStorageTraits,
+    StorageError, StoreKey,
 };
 use zarrow::{Array, ChunkCache, ErrorKind, Indexing, Indices, Item, MissingChunks, Progress, ReadOptions, Selections};
 
@@ -339,6 +339,59 @@ fn the_number_of_requests_is_what_is_asked_for() {
         let stats = check(&array, &ReadOptions::default().with_concurrency(Some(concurrency)));
         assert_eq!((stats.max_in_flight, slow.most.load(Ordering::Relaxed)), (concurrency, concurrency));
     }
+}
+
+/// A store whose methods block.
+struct Blocking(Arc<Slow>);
+
+impl Blocking {
+    fn answer(&self, key: &StoreKey, range: ByteRange) -> Result<MaybeBytes, StorageError> {
+        let flying = self.0.flying.fetch_add(1, Ordering::Relaxed) + 1;
+        self.0.most.fetch_max(flying, Ordering::Relaxed);
+        self.0.asked.lock().unwrap().entry(key.as_str().to_owned()).or_default().push(range);
+        std::thread::sleep(self.0.latency);
+        self.0.flying.fetch_sub(1, Ordering::Relaxed);
+        let fault = self.0.fault.lock().unwrap().clone();
+        assert!(fault.is_none_or(|(at, _)| at != key.as_str()), "a panic that is meant");
+        self.0.inner.get_partial(key, range)
+    }
+}
+
+impl ReadableStorageTraits for Blocking {
+    fn get_partial_many<'a>(
+        &'a self,
+        key: &StoreKey,
+        ranges: ByteRangeIterator<'a>,
+    ) -> Result<MaybeBytesIterator<'a>, StorageError> {
+        let found: Result<Option<Vec<_>>, _> = ranges.map(|range| self.answer(key, range)).collect();
+        Ok(found?.map(|found| Box::new(found.into_iter().map(Ok)) as _))
+    }
+
+    fn size_key(&self, key: &StoreKey) -> Result<Option<u64>, StorageError> {
+        self.0.inner.size_key(key)
+    }
+
+    fn supports_get_partial(&self) -> bool {
+        true
+    }
+}
+
+#[test]
+fn a_store_that_blocks_is_asked_by_many_threads() {
+    for form in [Form::Raw, Form::Zstd, Form::Sharded, Form::RawSharded] {
+        let slow = Slow::new(store(form), Duration::from_millis(20));
+        let array = Array::open_blocking(Arc::new(Blocking(slow.clone())), "/", None).unwrap();
+        slow.forget();
+        let stats = check(&array, &ReadOptions::default().with_concurrency(Some(16)));
+        assert_eq!(stats.max_in_flight, slow.most.load(Ordering::Relaxed), "{form:?}");
+        assert!((2..=16).contains(&stats.max_in_flight), "{form:?}: {}", stats.max_in_flight);
+    }
+    let slow = Slow::new(store(Form::Zstd), Duration::ZERO);
+    let array = Array::open_blocking(Arc::new(Blocking(slow.clone())), "/", None).unwrap();
+    *slow.fault.lock().unwrap() = Some(("c/0".to_owned(), Fault::Panic));
+    let error = array.read(&Selections::items([vec![Item::FULL]]), &ReadOptions::default()).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Store);
+    assert!(error.to_string().contains("key 'c/0'"), "{error}");
 }
 
 #[test]

@@ -44,7 +44,7 @@ use crate::read::ReadOptions;
 use crate::selection::Selections;
 #[cfg(feature = "object-store")]
 use crate::store::remote::ObjectStores;
-use crate::store::remote::Remote;
+use crate::store::remote::{Remote, on_threads};
 use crate::store::{Source, ZarrFormat, local_directory, zip_file};
 
 /// A Zarr array that is open for reading.
@@ -263,6 +263,17 @@ impl Array {
             None => path.to_owned(),
         };
         Self::from_source(source, path, &options, &location)
+    }
+
+    /// Opens the array at node path `path` of a `zarrs` store whose methods block while they wait for something, such as a
+    /// network. It is asked by up to 512 threads at once that do nothing else, while others decode.
+    ///
+    /// [`open`](Self::open) has the decoding threads read, which is better where a value is there at once.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub fn open_blocking(storage: ReadableStorage, path: &str, options: impl Into<OpenOptions>) -> Result<Self> {
+        Self::open_async(on_threads(storage), path, options)
     }
 
     /// Opens the array at node path `path` (below the prefix of its URL) of an object store or HTTP server.

@@ -17,7 +17,8 @@ use std::time::{Duration, Instant};
 
 use futures_util::stream::{self, Stream, StreamExt};
 use zarrs::storage::byte_range::ByteRange;
-use zarrs::storage::{AsyncReadableStorage, Bytes, StoreKey};
+use zarrs::storage::storage_adapter::sync_to_async::{SyncToAsyncSpawnBlocking, SyncToAsyncStorageAdapter};
+use zarrs::storage::{AsyncReadableStorage, Bytes, ReadableStorage, StoreKey};
 
 pub(crate) use self::flow::Flow;
 #[cfg(feature = "object-store")]
@@ -222,6 +223,32 @@ async fn receive(mut body: Body, len: u64) -> Result<Bytes> {
         next = body.next().await.transpose()?;
     }
     if all.len() as u64 == len { Ok(Bytes::from(all)) } else { Err(cut_off(all.len(), len)) }
+}
+
+/// Threads of the runtime that may block.
+struct Threads;
+
+impl SyncToAsyncSpawnBlocking for Threads {
+    async fn spawn_blocking<F, R>(&self, f: F) -> R
+    where
+        F: FnOnce() -> R + Send + 'static,
+        R: Send + 'static,
+    {
+        match tokio::task::spawn_blocking(f).await {
+            Ok(answer) => answer,
+            Err(error) => match error.try_into_panic() {
+                // Requests expect that.
+                Ok(panic) => std::panic::resume_unwind(panic),
+                // The runtime ends, and this with it.
+                Err(_) => std::future::pending().await,
+            },
+        }
+    }
+}
+
+/// A store whose methods block, asked by threads that do nothing else.
+pub(crate) fn on_threads(storage: ReadableStorage) -> AsyncReadableStorage {
+    Arc::new(SyncToAsyncStorageAdapter::new(storage, Threads))
 }
 
 async fn ask(storage: &AsyncReadableStorage, key: &StoreKey, want: &Want) -> Result<Reply> {
