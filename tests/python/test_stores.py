@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import json
 import os
 import pickle
 import re
@@ -124,6 +125,14 @@ def cache_store(places: Places) -> Any:
     return module.CacheStore(LocalStore(places.folder, read_only=True), cache_store=MemoryStore())
 
 
+def gs_options(places: Places) -> dict[str, Any]:
+    """Google's way to read values of a bucket is that of any HTTP server."""
+    account = {"gcs_base_url": places.http.url, "disable_oauth": True}
+    secrets = dict.fromkeys(("client_email", "private_key", "private_key_id"), "")
+    key = json.dumps(account | secrets)
+    return {"google_service_account_key": key, "allow_http": True}
+
+
 PLAIN: dict[str, Callable[[Places], Opened]] = {
     "path": lambda p: Opened(p.folder, "forms.zarr"),
     "str": lambda p: Opened(str(p.folder), "forms.zarr"),
@@ -135,6 +144,7 @@ PLAIN: dict[str, Callable[[Places], Opened]] = {
     "s3, anonymous": lambda p: Opened(
         "s3://forms/deep/in/", "s3://forms/deep/in", p.s3.storage_options(anonymous=True)
     ),
+    "gs": lambda p: Opened("gs://forms.zarr", "gs://forms.zarr", gs_options(p)),
     "S3Store": lambda p: Opened(s3_store(p), "S3Store"),
     "S3Store, anonymous": lambda p: Opened(s3_store(p, anonymous=True), "S3Store"),
     "HTTPStore": lambda p: Opened(
