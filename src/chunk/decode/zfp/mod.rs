@@ -30,7 +30,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::memory::{reserve, reserve_chunk};
 
 /// Words behind what the library could read.
-const SPARE_WORDS: u64 = 2;
+const SPARE_WORDS: usize = 2;
 
 /// A codec of zarrs' kind that only decodes.
 #[derive(Debug)]
@@ -122,42 +122,38 @@ fn header(encoded: &[u8], field: &Field) -> Result<Header> {
 
 /// Decompresses what stands behind a header, in native byte order.
 fn decompress(encoded: &[u8], header: &Header) -> Result<Vec<u8>> {
-    let Header { field, params, len: start } = header;
-    let too_large = || lying("it says more of its blocks than can be counted");
-    let bits = |of: Option<u64>| of.and_then(|bits| bits.checked_add(*start)).ok_or_else(too_large);
-    let (least, most) = (bits(field.least(params))?, bits(field.reach(params))?.div_ceil(WORD));
-    let stored = (encoded.len() as u64).div_ceil(WORD / 8);
-    if least.div_ceil(WORD) > stored {
+    let Header { field, params, len: header_len } = header;
+    // Where the library was built for shorter words, a stream does not end with one of ours. It is moved there, so that
+    // it shows whether more was read than there is.
+    let front = encoded.len().next_multiple_of(8) - encoded.len();
+    let start = front as u64 * 8 + header_len;
+    let stored = encoded.len().div_ceil(8);
+    let words = |bits: Option<u64>| bits.and_then(|bits| usize::try_from(bits.checked_add(start)?.div_ceil(WORD)).ok());
+    let (Some(least), Some(most)) = (words(field.least(params)), words(field.reach(params))) else {
+        return Err(lying("it says more of its blocks than can be counted"));
+    };
+    if least > stored {
         return Err(goes_on());
     }
     if stored > most {
         return Err(ends_earlier());
     }
-    let room = most.checked_add(SPARE_WORDS).and_then(|words| usize::try_from(words).ok()).ok_or_else(too_large)?;
-    let decoded = decompress_padded(encoded, room, 0, header)?;
-    // Where the library was built for shorter words, a stream ends within one of ours. What is behind it, the numbers
-    // must not depend on.
-    let is_whole = encoded.len().is_multiple_of(8) || decompress_padded(encoded, room, u8::MAX, header)? == decoded;
-    if is_whole { Ok(decoded) } else { Err(goes_on()) }
-}
-
-/// The same, with bytes `padding` up to the end of `room` words.
-fn decompress_padded(encoded: &[u8], room: usize, padding: u8, header: &Header) -> Result<Vec<u8>> {
-    let Header { field, params, len: start } = header;
-    let mut words = reserve::<u64>(room, "words of a zfp stream", "Write the array in smaller chunks.")?;
-    let (whole, rest) = encoded.as_chunks();
-    words.extend(whole.iter().map(|word| u64::from_le_bytes(*word)));
-    let mut last = [padding; 8];
-    last[..rest.len()].copy_from_slice(rest);
-    words.push(u64::from_le_bytes(last));
-    words.resize(room, u64::from_le_bytes([padding; 8]));
+    let mut words = reserve::<u64>(most + SPARE_WORDS, "words of a zfp stream", "Write the array in smaller chunks.")?;
+    let (first, rest) = encoded.split_at(if front > 0 { 8 - front } else { 0 });
+    if front > 0 {
+        let mut word = [0; 8];
+        word[front..].copy_from_slice(first);
+        words.push(u64::from_le_bytes(word));
+    }
+    words.extend(rest.as_chunks().0.iter().map(|word| u64::from_le_bytes(*word)));
+    words.resize(most + SPARE_WORDS, 0);
     let size = field.scalar.size();
     let len = field.len() * size;
     let mut target = reserve_chunk(len + size)?;
     target.resize(len + size, 0);
     let aligned = target.as_ptr().align_offset(size).min(size);
-    let read = library::decompress(&mut words, *start, field, params, &mut target[aligned..aligned + len]);
-    match read.ok_or_else(corrupt)?.cmp(&encoded.len().div_ceil(8)) {
+    let read = library::decompress(&mut words, start, field, params, &mut target[aligned..aligned + len]);
+    match read.ok_or_else(corrupt)?.cmp(&stored) {
         Ordering::Greater => return Err(goes_on()),
         Ordering::Less => return Err(ends_earlier()),
         Ordering::Equal => {}
