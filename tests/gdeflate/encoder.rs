@@ -1,4 +1,4 @@
-//! A GDeflate encoder: blocks of bytes as they are, or of literals and matches by the fixed codes.
+//! An encoder of `gdeflate`: blocks of bytes as they are, or of literals and matches by the fixed codes.
 
 use std::collections::HashMap;
 
@@ -100,16 +100,13 @@ impl Writer {
                 let before = decoded.get(at..at + 3).and_then(|bytes| seen.insert(bytes, at));
                 let same =
                     |from: usize| (at..range.end).take_while(|to| decoded[*to] == decoded[from + to - at]).count();
-                match before.map(|from| (from, same(from))).filter(|(_, len)| *len >= 3) {
-                    Some((from, len)) => {
-                        self.length(len);
-                        self.found[self.turn] = Some(at - from);
-                        at += len;
-                    }
-                    None => {
-                        self.literal_or_length(decoded[at].into());
-                        at += 1;
-                    }
+                if let Some((from, len)) = before.map(|from| (from, same(from))).filter(|(_, len)| *len >= 3) {
+                    self.length(len);
+                    self.found[self.turn] = Some(at - from);
+                    at += len;
+                } else {
+                    self.literal_or_length(decoded[at].into());
+                    at += 1;
                 }
             }
             self.advance();
@@ -157,7 +154,7 @@ impl Writer {
     }
 
     fn finish(self) -> Vec<u8> {
-        let mut lanes = self.bits.map(|bits| bits.into_iter());
+        let mut lanes = self.bits.map(Vec::into_iter);
         let word = |lane: &usize| {
             let bits = (0..32).map(|at| u32::from(lanes[*lane].next().unwrap_or(false)) << at);
             bits.sum::<u32>().to_le_bytes()

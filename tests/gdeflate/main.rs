@@ -1,4 +1,4 @@
-//! Chunks in GDeflate pages, some of which the reference library made, and what is wrong with others.
+//! Chunks in pages of `gdeflate`, some of which the reference library made, and what is wrong with others.
 //!
 //! That library cannot be linked: it has functions of the same names as another that the crate uses.
 

@@ -1,8 +1,11 @@
-//! GDeflate pages, as zarrs frames them.
+//! The pages of `gdeflate`, as zarrs frames them.
 //!
-//! A page is a Deflate64 stream dealt out to 32 lanes: each of these has its own bits, which it takes from the page in
+//! The reference library reads beyond the end of a page, and cannot be linked beside libdeflate, of which it is a copy
+//! with the same names. A page is a Deflate64 stream dealt out to 32 lanes: each of these has its own bits, which it takes from the page in
 //! words of four bytes whenever it has fewer than 32 left. A match is found by a lane in one round and copied in the
 //! next, when the lane has read how far back it lies.
+
+use std::sync::LazyLock;
 
 use super::corrupt;
 use super::huffman::Code;
@@ -99,8 +102,8 @@ impl<'a> Page<'a> {
             match kind {
                 0 => self.stored()?,
                 1 => {
-                    let (literals, distances) = fixed()?;
-                    self.compressed(&literals, &distances)?;
+                    let (literals, distances) = FIXED.as_ref()?;
+                    self.compressed(literals, distances)?;
                 }
                 2 => {
                     let (literals, distances) = self.codes()?;
@@ -108,7 +111,6 @@ impl<'a> Page<'a> {
                 }
                 _ => return None,
             }
-            // Who found a match in the last round has yet to read how far back it lies: `compressed` saw to that.
             if is_last {
                 return (self.words.is_empty() && self.written == self.target.len()).then_some(());
             }
@@ -137,17 +139,19 @@ impl<'a> Page<'a> {
                 continue;
             }
             let symbol = self.symbol(literals)?;
-            if symbol < END_OF_BLOCK {
-                *self.target.get_mut(self.written)? = symbol as u8;
-                self.written += 1;
-            } else if symbol == END_OF_BLOCK {
-                return self.round(Some(distances));
-            } else {
-                let (base, extra) = length_of(symbol)?;
-                let len = base + self.take(extra) as usize;
-                let to = self.written;
-                self.written = to.checked_add(len).filter(|&end| end <= self.target.len())?;
-                self.lanes[self.turn].copy = Some(Copy { to, len });
+            match symbol {
+                0..END_OF_BLOCK => {
+                    *self.target.get_mut(self.written)? = symbol as u8;
+                    self.written += 1;
+                }
+                END_OF_BLOCK => return self.round(Some(distances)),
+                _ => {
+                    let (base, extra) = length_of(symbol)?;
+                    let len = base + self.take(extra) as usize;
+                    let to = self.written;
+                    self.written = to.checked_add(len).filter(|&end| end <= self.target.len())?;
+                    self.lanes[self.turn].copy = Some(Copy { to, len });
+                }
             }
             self.advance()?;
         }
@@ -246,12 +250,12 @@ impl<'a> Page<'a> {
 }
 
 /// The codes of a block that brings none along.
-fn fixed() -> Option<(Code, Code)> {
+static FIXED: LazyLock<Option<(Code, Code)>> = LazyLock::new(|| {
     let mut literals = [8; 288];
     literals[144..256].fill(9);
     literals[256..280].fill(7);
     Some((Code::new(&literals)?, Code::new(&[5; 32])?))
-}
+});
 
 /// The shortest length that a symbol stands for, and how many bits are added to it.
 fn length_of(symbol: u16) -> Option<(usize, u32)> {
@@ -267,11 +271,9 @@ fn length_of(symbol: u16) -> Option<(usize, u32)> {
 
 /// The shortest distance that a symbol stands for, and how many bits are added to it.
 fn distance_of(symbol: u16) -> (usize, u32) {
-    match symbol {
-        0..4 => (1 + usize::from(symbol), 0),
-        _ => {
-            let extra = u32::from(symbol) / 2 - 1;
-            (1 + ((2 + usize::from(symbol) % 2) << extra), extra)
-        }
+    if symbol < 4 {
+        return (1 + usize::from(symbol), 0);
     }
+    let extra = u32::from(symbol) / 2 - 1;
+    (1 + ((2 + usize::from(symbol) % 2) << extra), extra)
 }

@@ -12,14 +12,13 @@ use zarrs::array::codec::api::{
 };
 use zarrs::array::{ArrayBytesRaw, BytesRepresentation, CodecOptions};
 use zarrs::metadata::Configuration;
+use zarrs::metadata::v3::MetadataV3;
 use zarrs::plugin::{ExtensionName, ZarrVersion};
 
 #[cfg(feature = "zfp")]
 use super::zfp::Zfp;
 use super::{corrupt, gdeflate};
-#[cfg(not(feature = "zfp"))]
-use crate::error::ErrorKind;
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 
 const PREFIX: &str = "zarrow.";
 pub(super) const ZFP: &str = "zarrow.zfp";
@@ -38,9 +37,8 @@ pub(in crate::chunk) fn claim(codec: &mut Value) -> Result<()> {
         Some("zarrs.gdeflate" | "https://codec.zarrs.dev/bytes_to_bytes/gdeflate") => GDEFLATE,
         _ => return Ok(()),
     };
-    #[cfg(not(feature = "zfp"))]
     if ours != GDEFLATE {
-        return Err(without_zfp(public(ours)));
+        check_zfp(public(ours))?;
     }
     register();
     match codec {
@@ -60,20 +58,22 @@ pub(in crate::chunk) fn public(name: &str) -> &str {
 /// # Errors
 /// [`ErrorKind::Unsupported`] if this build does not have it.
 pub(in crate::chunk) fn zfpy() -> Result<Arc<dyn ArrayToBytesCodecTraits>> {
-    #[cfg(feature = "zfp")]
-    return Ok(Arc::new(Zfp::with_headers(Configuration::default())));
-    #[cfg(not(feature = "zfp"))]
-    Err(without_zfp("zfpy"))
+    check_zfp("zfpy")?;
+    register();
+    match Codec::from_metadata(&MetadataV3::new(ZFPY)) {
+        Ok(Codec::ArrayToBytes(codec)) => Ok(codec),
+        _ => Err(Error::new(ErrorKind::Internal, "the codec 'zfpy' was not registered")),
+    }
 }
 
-/// The error of a codec of zfp in a build without it.
-#[cfg(not(feature = "zfp"))]
-fn without_zfp(name: &str) -> Error {
-    Error::new(ErrorKind::Unsupported, format!("codec '{name}', which this build of zarrow does not have"))
+/// Checks that this build has the codecs of zfp, of which `name` is one.
+fn check_zfp(name: &str) -> Result<()> {
+    if cfg!(feature = "zfp") {
+        return Ok(());
+    }
+    Err(Error::new(ErrorKind::Unsupported, format!("codec '{name}', which this build of zarrow does not have"))
         .expected("a build with the feature 'zfp'")
-        .remedy(
-            "Build zarrow with its feature 'zfp', which needs CMake and libclang, or read the array with zarr-python.",
-        )
+        .remedy("Build zarrow with its feature 'zfp', or read the array with zarr-python."))
 }
 
 fn register() {
@@ -110,7 +110,7 @@ pub(super) fn only_decodes() -> CodecError {
     CodecError::Other("zarrow only reads".into())
 }
 
-pub(super) fn as_codec_error(error: Error) -> CodecError {
+pub(super) fn as_codec_error(error: &Error) -> CodecError {
     CodecError::Other(error.to_string())
 }
 
@@ -171,7 +171,7 @@ impl BytesToBytesCodecTraits for Gdeflate {
         gdeflate::decode(&encoded, bound)
             .and_then(|decoded| decoded.ok_or_else(corrupt))
             .map(Cow::Owned)
-            .map_err(as_codec_error)
+            .map_err(|error| as_codec_error(&error))
     }
 
     fn encoded_representation(&self, _decoded: &BytesRepresentation) -> BytesRepresentation {

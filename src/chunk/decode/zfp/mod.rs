@@ -259,7 +259,9 @@ impl ArrayToBytesCodecTraits for Zfp {
         _fill_value: &FillValue,
         _options: &CodecOptions,
     ) -> Result<ArrayBytes<'a>, CodecError> {
-        self.decode_array(&bytes, shape, data_type).map(ArrayBytes::new_flen).map_err(registered::as_codec_error)
+        self.decode_array(&bytes, shape, data_type)
+            .map(ArrayBytes::new_flen)
+            .map_err(|error| registered::as_codec_error(&error))
     }
 
     fn encoded_representation(
