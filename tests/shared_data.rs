@@ -90,7 +90,7 @@ fn is_zfpy(path: &Path, format: ZarrFormat) -> bool {
 fn compare_zfpy(array: &Array) {
     let ragged = array.read(&Selections::items([[Item::Ellipsis]]), &ReadOptions::default()).expect("read");
     let values = ragged.values().as_primitive::<Float32Type>().values();
-    assert!(values.iter().enumerate().all(|(at, value)| (value - at as f32).abs() <= 0.01), "{values:?}");
+    assert!(values.iter().zip(0_u16..).all(|(value, at)| (value - f32::from(at)).abs() <= 0.01), "{values:?}");
 }
 
 /// Compares all elements of variable length, which the store holds, with what zarrs reads.
