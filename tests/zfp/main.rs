@@ -81,6 +81,7 @@ fn recipe(data_type: (&'static str, usize), axes: usize, codec: Value) -> Encode
 }
 
 /// Numbers of a chunk, some of whose blocks are zero: as the library has them, in the first bytes of each word.
+#[allow(clippy::cast_precision_loss, reason = "small numbers")]
 fn numbers(data_type: &str, count: usize, bits: &mut Bits) -> Vec<u64> {
     let seed = bits.below(5) as f64;
     let wide = |number: i64| number.cast_unsigned();
@@ -172,7 +173,7 @@ fn in_shards_and_with_checksums() {
     }
 }
 
-/// Chunks that are a thousand times longer, behind a transpose.
+/// Chunks that are a thousand times longer.
 #[test]
 fn large_chunks() {
     let mut bits = Bits(3);
@@ -390,7 +391,6 @@ fn all_bytes_alike() {
     }
 }
 
-/// Both kinds of elements are read at once, next to each other.
 #[test]
 fn a_memory_limit_holds_for_what_decoding_takes() {
     let mode = Mode::Reversible;
