@@ -14,6 +14,13 @@ export PIP_NO_INPUT := 1
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PIP_ROOT_USER_ACTION := ignore
 
+# All builds here have the feature zfp, so that nothing is compiled twice. It needs CMake and libclang, which come from
+# PyPI, the latter without the headers that a compiler brings along.
+FEATURES := --features zfp
+ZFP_ENV := PATH="$$PATH:$(abspath $(VENV))/bin" \
+  LIBCLANG_PATH="$$(echo $(abspath $(VENV))/lib/python3*/site-packages/clang/native)" \
+  BINDGEN_EXTRA_CLANG_ARGS="-I$$(cc -print-file-name=include)"
+
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
 .PHONY: help demo test test-rust test-python lint lint-source lint-build fmt clean develop release cargo
@@ -37,8 +44,8 @@ demo: release $(VENV)/.demo
 
 test: test-rust test-python
 
-test-rust: | cargo
-	cargo test
+test-rust: $(VENV)/.build | cargo
+	$(ZFP_ENV) cargo test $(FEATURES)
 
 test-python: develop $(VENV)/.test $(VENV)/.demo $(VENV)/.azurite
 	$(PY) -m pytest
@@ -59,7 +66,7 @@ lint-build: develop $(VENV)/.lint
 	if [ -f "$$config" ]; then export PYO3_CONFIG_FILE="$$(realpath "$$config")"; fi; \
 	export PYO3_PYTHON="$(abspath $(PY))" PYO3_BUILD_EXTENSION_MODULE=1; \
 	export PYO3_ENVIRONMENT_SIGNATURE="cpython-$$version-64bit"; \
-	set -x; cargo clippy --workspace --all-targets -- -D warnings
+	set -x; $(ZFP_ENV) cargo clippy --workspace --all-targets $(FEATURES) -- -D warnings
 	$(PY) -m mypy.stubtest zarrow --mypy-config-file pyproject.toml
 
 fmt: $(VENV)/.lint | cargo
@@ -96,20 +103,20 @@ miri: | cargo
 # PROPTEST_CASES also bounds the damages of each array in tests/hostile_chunks.rs.
 valgrind: export PROPTEST_CASES ?= 20
 valgrind: export RUST_TEST_THREADS ?= 2
-valgrind: | cargo
+valgrind: $(VENV)/.build | cargo
 	@command -v valgrind >/dev/null || { \
 	  echo 'make valgrind needs valgrind. Install it, for example with: apt install valgrind' >&2; exit 1; }
 	@host=$$(rustc -vV | sed -n 's/^host: //p' | tr a-z- A-Z_); set -x; \
-	env "CARGO_TARGET_$${host}_RUNNER=valgrind -q --error-exitcode=99 --leak-check=no --fair-sched=try" \
-	  cargo test --lib --test errors --test hostile_chunks --test oracle
+	$(ZFP_ENV) env "CARGO_TARGET_$${host}_RUNNER=valgrind -q --error-exitcode=99 --leak-check=no --fair-sched=try" \
+	  cargo test $(FEATURES) --lib --test errors --test gdeflate --test hostile_chunks --test oracle --test zfp
 
 # The extension module, in the profile of `cargo test`.
 develop: $(VENV)/.build | cargo
-	$(PY) -m maturin develop
+	$(ZFP_ENV) $(PY) -m maturin develop $(FEATURES)
 
 # The extension module, as users get it.
 release: $(VENV)/.build | cargo
-	$(PY) -m maturin develop --release
+	$(ZFP_ENV) $(PY) -m maturin develop --release $(FEATURES)
 
 # A dependency group of pyproject.toml, installed into the environment.
 $(VENV)/.build $(VENV)/.demo $(VENV)/.test $(VENV)/.lint: $(VENV)/.%: pyproject.toml $(READY)

@@ -119,6 +119,18 @@ impl Complaints {
     }
 }
 
+#[cfg(not(feature = "zfp"))]
+#[test]
+fn codecs_of_zfp_are_refused_with_the_feature_that_they_need() {
+    for name in ["zfp", "zarrs.zfp", "numcodecs.zfpy", "https://codec.zarrs.dev/array_to_bytes/zfp"] {
+        let codecs = json!([{"name": name, "configuration": {"mode": "reversible"}}]);
+        let error = lib::empty_array(&[4], &[2], "float32", &codecs).unwrap_err();
+        assert_error(&error, ErrorKind::Unsupported);
+        let message = error.to_string();
+        assert!(message.contains("codec 'zfp") && message.contains("feature 'zfp'"), "{message}");
+    }
+}
+
 #[test]
 fn documents_that_are_no_array_metadata() {
     let mut complaints = Complaints::default();

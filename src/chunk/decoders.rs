@@ -10,6 +10,7 @@ use zarrs::array::Array;
 use super::decode::{Decoder, Stored};
 use super::foreign::{self, ForeignCodecs, ForeignDecoder};
 use super::metadata;
+use super::taken::Taken;
 use crate::error::{Error, ErrorKind, Result};
 use crate::store::ZarrFormat;
 
@@ -18,8 +19,7 @@ const MOST_KEPT: usize = 1 << 10;
 
 pub(crate) struct Decoders {
     longest: Decoder,
-    /// Whether numcodecs' LZ4 is the outermost codec.
-    is_behind_lz4: bool,
+    taken: Taken,
     foreign: Option<ForeignChunks>,
     others: RwLock<HashMap<Vec<u64>, Arc<Decoder>>>,
 }
@@ -34,8 +34,8 @@ pub(super) struct ForeignChunks {
 
 impl Decoders {
     /// `longest` decodes the longest read chunks.
-    pub(super) fn new(longest: Decoder, is_behind_lz4: bool) -> Self {
-        Self { longest, is_behind_lz4, foreign: None, others: RwLock::default() }
+    pub(super) fn new(longest: Decoder, taken: Taken) -> Self {
+        Self { longest, taken, foreign: None, others: RwLock::default() }
     }
 
     /// Has the read chunks decoded by `foreign` from now on; the longest are of this shape.
@@ -73,7 +73,7 @@ impl Decoders {
         }
         let empty = || Error::new(ErrorKind::Internal, "a read chunk without elements");
         let lengths = shape.iter().map(|&len| NonZeroU64::new(len)).collect::<Option<Vec<_>>>().ok_or_else(empty)?;
-        let mut decoder = metadata::decoder(array, &lengths, stored, self.is_behind_lz4)?;
+        let mut decoder = metadata::decoder(array, &lengths, stored, &self.taken)?;
         if let Some(foreign) = &self.foreign {
             decoder.replace(foreign.decoder(&lengths).map_err(|source| {
                 Error::new(ErrorKind::Unsupported, format!("a chunk of shape {shape:?}"))

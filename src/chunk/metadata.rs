@@ -15,10 +15,11 @@ use zarrs::plugin::{PluginCreateError, ZarrVersion};
 use zarrs::storage::{Bytes, StoreKey};
 
 use super::chunk_grid;
-use super::decode::{Decoder, Stored};
+use super::decode::{Decoder, Stored, registered};
 use super::decoders::Decoders;
 use super::logical::{self, Logical};
 use super::shard::Sharding;
+use super::taken::Taken;
 use crate::arrow::ElementType;
 use crate::cancel::Cancel;
 use crate::error::{Error, ErrorKind, Result};
@@ -130,7 +131,7 @@ pub(super) fn find(source: &Source, path: &str, format: Option<ZarrFormat>, canc
 
 /// Makes the array of a metadata document.
 pub(super) fn interpret(path: &str, mut document: Value, format: ZarrFormat) -> Result<Opened> {
-    let is_behind_lz4 = take_lz4(&mut document, format);
+    let taken = Taken::from(&mut document, format)?;
     let (metadata, logical, chunks) = match format {
         ZarrFormat::V2 => parse_v2(document).map(|(metadata, logical)| (ArrayMetadata::V2(metadata), logical, None))?,
         ZarrFormat::V3 => {
@@ -145,28 +146,8 @@ pub(super) fn interpret(path: &str, mut document: Value, format: ZarrFormat) -> 
         let declared = declared_data_type(array.metadata());
         Stored { element: ElementType::from_zarrs(array.data_type(), &declared)?, swap: None, fill_value: None }
     };
-    let geometry = geometry(&array, &stored, chunks, is_behind_lz4)?;
+    let geometry = geometry(&array, &stored, chunks, taken)?;
     Ok(Opened { array, stored, geometry, null_fill: false })
-}
-
-/// Takes numcodecs' LZ4, which zarrs does not know, away where it is the outermost codec of a read chunk.
-fn take_lz4(document: &mut Value, format: ZarrFormat) -> bool {
-    if format == ZarrFormat::V2 {
-        let is_lz4 = document["compressor"]["id"] == "lz4";
-        if is_lz4 {
-            document["compressor"] = Value::Null;
-        }
-        return is_lz4;
-    }
-    let Some(codecs) = document.get_mut("codecs").and_then(Value::as_array_mut) else { return false };
-    let codecs = match &mut codecs[..] {
-        [only] if codec_name(only) == Some("sharding_indexed") => {
-            only.pointer_mut("/configuration/codecs").and_then(Value::as_array_mut)
-        }
-        _ => Some(codecs),
-    };
-    let Some(codecs) = codecs else { return false };
-    codecs.pop_if(|last| matches!(codec_name(last), Some("numcodecs.lz4" | "lz4"))).is_some()
 }
 
 fn parse<T: serde::de::DeserializeOwned>(document: &[u8]) -> Result<T> {
@@ -297,7 +278,7 @@ fn parse_v3(mut value: Value) -> Result<(ArrayMetadataV3, Option<Logical>, Optio
         widen_empty_chunks(chunk, &shape);
     }
     let ndim = value["shape"].as_array().map_or(0, Vec::len);
-    complete_codecs(&mut value["codecs"], ndim);
+    complete_codecs(&mut value["codecs"], ndim)?;
     check_codec_order(&value["codecs"])?;
     let metadata: ArrayMetadataV3 = from_value(value)?;
     if let Some((name, _)) = metadata.additional_fields.iter().find(|(_, field)| field.must_understand()) {
@@ -344,8 +325,12 @@ fn create(path: &str, metadata: ArrayMetadata, is_variable: bool) -> Result<Arra
 /// Makes up for what zarrs refuses and others read, also inside shards.
 ///
 /// A transpose of no axes does nothing. Bytes without a byte order are in little-endian order, as zarr-python has it.
-fn complete_codecs(codecs: &mut Value, ndim: usize) {
-    let Some(codecs) = codecs.as_array_mut() else { return };
+/// Codecs of ours get our names.
+///
+/// # Errors
+/// [`ErrorKind::Unsupported`] for a codec that this build does not have.
+fn complete_codecs(codecs: &mut Value, ndim: usize) -> Result<()> {
+    let Some(codecs) = codecs.as_array_mut() else { return Ok(()) };
     codecs.retain(|codec| ndim > 0 || codec_name(codec) != Some("transpose"));
     for codec in codecs {
         if codec_name(codec) == Some("bytes") && codec.pointer("/configuration/endian").is_none() {
@@ -353,13 +338,15 @@ fn complete_codecs(codecs: &mut Value, ndim: usize) {
         }
         for inner in ["codecs", "index_codecs", "mask_codecs", "data_codecs"] {
             if let Some(inner) = codec.pointer_mut(&format!("/configuration/{inner}")) {
-                complete_codecs(inner, ndim);
+                complete_codecs(inner, ndim)?;
             }
         }
+        registered::claim(codec)?;
     }
+    Ok(())
 }
 
-fn codec_name(codec: &Value) -> Option<&str> {
+pub(super) fn codec_name(codec: &Value) -> Option<&str> {
     codec.as_str().or_else(|| codec.get("name")?.as_str())
 }
 
@@ -382,8 +369,11 @@ fn check_codec_order(codecs: &Value) -> Result<()> {
             _ => return Ok(()),
         };
         if next < stage {
-            return Err(Error::new(ErrorKind::Metadata, format!("codec '{}' stands too late", metadata.name()))
-                .expected("array to array codecs first, then one array to bytes codec, then bytes to bytes codecs"));
+            return Err(Error::new(
+                ErrorKind::Metadata,
+                format!("codec '{}' stands too late", registered::public(metadata.name())),
+            )
+            .expected("array to array codecs first, then one array to bytes codec, then bytes to bytes codecs"));
         }
         stage = next;
     }
@@ -427,7 +417,7 @@ pub(super) struct Geometry {
 }
 
 /// Derives the geometry of `array`, whose axes are cut into `chunks`, or all into the same.
-fn geometry(array: &Array<()>, stored: &Stored, chunks: Option<Vec<Lengths>>, is_behind_lz4: bool) -> Result<Geometry> {
+fn geometry(array: &Array<()>, stored: &Stored, chunks: Option<Vec<Lengths>>, taken: Taken) -> Result<Geometry> {
     let invalid = |what: String| Error::new(ErrorKind::Metadata, what);
     let chunk: Vec<NonZeroU64> = array
         .chunk_grid()
@@ -439,13 +429,13 @@ fn geometry(array: &Array<()>, stored: &Stored, chunks: Option<Vec<Lengths>>, is
     let sharding = codecs.array_to_bytes_codec().as_any().downcast_ref::<ShardingCodec>();
     let plain = codecs.array_to_array_codecs().is_empty() && codecs.bytes_to_bytes_codecs().is_empty();
     let Some(sharding) = sharding.filter(|_| plain) else {
-        let decoder = decoder(array, &chunk, stored, is_behind_lz4)?;
+        let decoder = decoder(array, &chunk, stored, &taken)?;
         let in_shards = vec![Lengths::regular(NonZeroU64::MIN); chunk.len()];
-        let decoders = Decoders::new(decoder, is_behind_lz4);
+        let decoders = Decoders::new(decoder, taken);
         return Ok(Geometry { read_chunks: chunks.clone(), chunks, in_shards, sharding: None, decoders });
     };
     let mut parts = self::sharding(array, sharding, &chunk, stored)?;
-    if is_behind_lz4 {
+    if taken.lz4 {
         parts.decoder.behind_lz4()?;
     }
     let in_shards = chunks.iter().zip(&parts.read_chunk).map(|(shards, len)| shards.divided(*len));
@@ -458,23 +448,18 @@ fn geometry(array: &Array<()>, stored: &Stored, chunks: Option<Vec<Lengths>>, is
         read_chunks: parts.read_chunk.into_iter().map(Lengths::regular).collect(),
         in_shards,
         sharding: Some(parts.sharding),
-        decoders: Decoders::new(parts.decoder, is_behind_lz4),
+        decoders: Decoders::new(parts.decoder, taken),
     })
 }
 
 /// A decoder of chunks of `array` that have this shape.
-pub(super) fn decoder(
-    array: &Array<()>,
-    shape: &[NonZeroU64],
-    stored: &Stored,
-    is_behind_lz4: bool,
-) -> Result<Decoder> {
+pub(super) fn decoder(array: &Array<()>, shape: &[NonZeroU64], stored: &Stored, taken: &Taken) -> Result<Decoder> {
     let configurations = match array.metadata() {
         ArrayMetadata::V2(_) => None,
         ArrayMetadata::V3(v3) => Some(&v3.codecs[..]),
     };
-    let mut decoder = Decoder::new(array, array.codecs(), configurations, shape, stored)?;
-    if is_behind_lz4 {
+    let mut decoder = Decoder::new(array, taken.chain(array.codecs()), configurations, shape, stored)?;
+    if taken.lz4 {
         decoder.behind_lz4()?;
     }
     Ok(decoder)

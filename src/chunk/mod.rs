@@ -11,6 +11,7 @@ mod foreign;
 mod logical;
 mod metadata;
 mod shard;
+mod taken;
 
 use std::borrow::Cow;
 use std::fmt;

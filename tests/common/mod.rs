@@ -3,6 +3,7 @@
 
 pub(crate) mod cases;
 pub(crate) mod damage;
+pub(crate) mod encoded;
 pub(crate) mod meaning;
 pub(crate) mod naive;
 pub(crate) mod selections;

@@ -8,15 +8,19 @@ use std::num::NonZeroU64;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
+use zarrs::array::codec::api::ArrayToBytesCodecTraits;
 use zarrs::array::codec::{BloscCodec, Bz2Codec, GzipCodec, OptionalCodec, ShardingCodec, ZlibCodec, ZstdCodec};
 use zarrs::array::{Array, ArrayBytes, BytesRepresentation, CodecChain, CodecOptions, DataType, FillValue};
 
 use super::bounded;
 use super::interleaved::lying;
 use super::optional::Optional;
+use super::registered::Gdeflate;
 use super::shards::NestedShards;
 use super::swap::{Stored, Swap};
-use super::{corrupt, wrong_length};
+#[cfg(feature = "zfp")]
+use super::zfp::Zfp;
+use super::{corrupt, gdeflate, wrong_length};
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::reserve_chunk;
 
@@ -67,11 +71,30 @@ impl Chain {
             (Some(optional), Some((_, data_type, _))) => Some(Optional::new(optional, data_type)?),
             _ => None,
         };
+        #[cfg(feature = "zfp")]
+        if let (Some(zfp), Some((shape, data_type, _))) =
+            (codecs.array_to_bytes_codec().as_any().downcast_ref::<Zfp>(), stages.last())
+        {
+            zfp.check(shape, data_type)?;
+        }
         // The chunks of a read keep all threads busy; codecs must not start more.
         let options = CodecOptions::default().with_concurrent_target(1);
         // What lies in shards has its own decoder.
         let swap = stored.swap.clone().filter(|_| shards.is_none()).unwrap_or(Swap::None);
         Ok(Self { codecs, stages, shards, optional, options, decoded_len, swap })
+    }
+
+    /// Bytes of memory that decoding a read chunk takes beside the encoded bytes.
+    pub(super) fn working_len(&self) -> usize {
+        // Each codec has its input and its output.
+        let codecs = self.decoded_len.saturating_mul(2);
+        #[cfg(feature = "zfp")]
+        if let (Some(zfp), Some((shape, data_type, _))) =
+            (self.codecs.array_to_bytes_codec().as_any().downcast_ref::<Zfp>(), self.stages.last())
+        {
+            return codecs.saturating_add(zfp.working_len(shape, data_type));
+        }
+        codecs
     }
 
     /// Decodes one read chunk, in C order.
@@ -88,9 +111,7 @@ impl Chain {
         } else if let Some(optional) = &self.optional {
             optional.decode(&bytes, &stage.0, &self.options)?
         } else {
-            let (shape, data_type, fill_value) = stage;
-            let codec = self.codecs.array_to_bytes_codec();
-            guard(|| codec.decode(bytes, shape, data_type, fill_value, &self.options))?
+            array_of(&**self.codecs.array_to_bytes_codec(), bytes, stage, &self.options)?
         };
         for (codec, (shape, data_type, fill_value)) in self.codecs.array_to_array_codecs().iter().zip(outer).rev() {
             array = guard(|| codec.decode(array, shape, data_type, fill_value, &self.options))?;
@@ -137,9 +158,8 @@ pub(super) fn decode_array(
     let bytes = bytes_to_bytes(codecs, encoded, |codecs| bounded::after(len, codecs), options)?;
     let bytes = bytes.ok_or_else(|| lying("an array in it decodes to more bytes than its elements have"))?;
     let stages = stages_of(codecs, (shape.to_vec(), data_type.clone(), fill_value.clone()), corrupt)?;
-    let Some(((shape, data_type, fill_value), outer)) = stages.split_last() else { return Err(corrupt()) };
-    let codec = codecs.array_to_bytes_codec();
-    let mut array = guard(|| codec.decode(bytes, shape, data_type, fill_value, options))?;
+    let Some((stage, outer)) = stages.split_last() else { return Err(corrupt()) };
+    let mut array = array_of(&**codecs.array_to_bytes_codec(), bytes, stage, options)?;
     for (codec, (shape, data_type, fill_value)) in codecs.array_to_array_codecs().iter().zip(outer).rev() {
         array = guard(|| codec.decode(array, shape, data_type, fill_value, options))?;
     }
@@ -148,6 +168,20 @@ pub(super) fn decode_array(
         return Err(wrong_length(decoded.len(), len));
     }
     Ok(decoded)
+}
+
+/// Undoes an array to bytes codec.
+fn array_of<'a>(
+    codec: &dyn ArrayToBytesCodecTraits,
+    bytes: Cow<'a, [u8]>,
+    (shape, data_type, fill_value): &Stage,
+    options: &CodecOptions,
+) -> Result<ArrayBytes<'a>> {
+    #[cfg(feature = "zfp")]
+    if let Some(zfp) = codec.as_any().downcast_ref::<Zfp>() {
+        return zfp.decode_array(&bytes, shape, data_type).map(ArrayBytes::new_flen);
+    }
+    guard(|| codec.decode(bytes, shape, data_type, fill_value, options))
 }
 
 /// Undoes the bytes to bytes codecs. With so many of them left, what was decoded may have `bound` bytes; `None` if it has
@@ -172,6 +206,8 @@ pub(super) fn bytes_to_bytes<'a>(
             bounded::bz2(&bytes, bound)
         } else if kind.is::<BloscCodec>() {
             bounded::blosc(&bytes, bound)
+        } else if kind.is::<Gdeflate>() {
+            gdeflate::decode(&bytes, bound)
         } else {
             let representation = BytesRepresentation::BoundedSize(bound as u64);
             bytes = guard(|| codec.decode(bytes, &representation, options))?;

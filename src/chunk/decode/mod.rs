@@ -11,19 +11,27 @@
 //! * [`objects`]: those that the caller's code decodes.
 //! * [`blosc`]: the C library's interface.
 //! * [`blosc_blocks`]: parts of a blosc buffer.
+//! * [`registered`]: codecs of ours among those of zarrs.
+//! * [`gdeflate`], [`huffman`]: pages of `gdeflate`.
+//! * [`zfp`]: blocks of numbers, by a C library.
 
 mod blosc;
 mod blosc_blocks;
 mod bounded;
 mod chain;
 mod direct;
+mod gdeflate;
+mod huffman;
 mod indexed;
 mod interleaved;
 mod objects;
 mod optional;
+pub(super) mod registered;
 mod shards;
 mod swap;
 mod variable;
+#[cfg(feature = "zfp")]
+mod zfp;
 
 use std::borrow::Cow;
 use std::num::NonZeroU64;
@@ -215,7 +223,8 @@ impl Decoder {
         match &self.path {
             Path::Direct(direct) => direct.working_len(),
             // Each codec has its input and its output.
-            Path::Chain(_) | Path::Variable(_) | Path::Foreign(_) => self.decoded_len.saturating_mul(2),
+            Path::Variable(_) | Path::Foreign(_) => self.decoded_len.saturating_mul(2),
+            Path::Chain(chain) => chain.working_len(),
             Path::Empty => self.decoded_len,
         }
     }
