@@ -94,6 +94,8 @@ bench-instructions: $(READY) | cargo
 	$(PY) benches/instructions/check.py $(ARGS)
 
 # Files, mapped memory and C are beyond Miri: the tests named here do without.
+# Proptest looks for the folder that it is in.
+miri: export MIRIFLAGS ?= -Zmiri-disable-isolation
 miri: | cargo
 	@cargo +nightly miri --version >/dev/null 2>&1 || { \
 	  echo 'make miri needs nightly Rust with Miri. Install it with:' >&2; \

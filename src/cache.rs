@@ -1,6 +1,6 @@
 //! Decoded read chunks that calls share.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -9,6 +9,9 @@ use crate::chunk::{Elements, ShardIndex};
 
 /// How often who waits for a chunk looks whether it still should.
 const LOOK: Duration = Duration::from_millis(20);
+
+/// With more arrays than this, those of which nothing is held are forgotten.
+const MOST_ARRAYS: usize = 1 << 10;
 
 /// Bytes that an entry takes beside what it holds, about.
 const ENTRY: usize = 128;
@@ -41,6 +44,8 @@ struct State {
     bytes: usize,
     /// Numbers of arrays, by what tells them apart.
     arrays: HashMap<String, u64>,
+    /// How many numbers were given: none is given again.
+    numbers: u64,
     hits: u64,
     misses: u64,
     evictions: u64,
@@ -163,8 +168,8 @@ impl ChunkCache {
     pub fn clear(&self) {
         let mut state = self.lock();
         let busy = state.entries.drain().filter(|(_, entry)| matches!(entry, Entry::Busy)).collect();
-        let (arrays, epoch) = (std::mem::take(&mut state.arrays), state.epoch + 1);
-        *state = State { entries: busy, arrays, epoch, ..State::default() };
+        let (numbers, epoch) = (state.numbers, state.epoch + 1);
+        *state = State { entries: busy, numbers, epoch, ..State::default() };
     }
 
     /// Whether remote stores are asked if what is held has changed.
@@ -182,7 +187,14 @@ impl ChunkCache {
         if let Some(&number) = state.arrays.get(identity) {
             return number;
         }
-        let number = state.arrays.len() as u64;
+        let state = &mut *state;
+        if state.arrays.len() >= MOST_ARRAYS.max(2 * state.entries.len()) {
+            // Handles that nobody has any more leave their names behind.
+            let used: HashSet<u64> = state.entries.keys().map(|key| key.array).collect();
+            state.arrays.retain(|_, number| used.contains(number));
+        }
+        let number = state.numbers;
+        state.numbers += 1;
         state.arrays.insert(identity.to_owned(), number);
         number
     }
@@ -369,6 +381,23 @@ mod tests {
         promise.keep(Cached::Absent, None);
         assert!(cache.is_empty());
         assert!(matches!(cache.look(key(0), None), Found::Miss(_)));
+    }
+
+    #[test]
+    fn arrays_are_told_apart_and_forgotten() {
+        let cache = ChunkCache::new(1 << 20);
+        let first = cache.array("first");
+        let Found::Miss(promise) = cache.look(Key { array: first, part: CachedPart::Chunk(0) }, None) else { panic!() };
+        promise.keep(Cached::Absent, None);
+        let mut seen = HashSet::from([first]);
+        for at in 0..3 * MOST_ARRAYS {
+            assert!(seen.insert(cache.array(&at.to_string())), "a number is given twice");
+        }
+        assert_eq!(cache.array("first"), first, "something is held of it");
+        assert!(cache.lock().arrays.len() <= MOST_ARRAYS);
+        cache.clear();
+        assert!(seen.insert(cache.array("first")));
+        assert_eq!(cache.lock().arrays.len(), 1);
     }
 
     #[test]

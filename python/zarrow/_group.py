@@ -389,7 +389,7 @@ def _source(store: Any, options: dict[str, str] | None, decoder: Callable[..., A
 def _parse(document: bytes, where: str) -> dict[str, Any]:
     try:
         parsed = json.loads(document)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise _invalid(where) from error
     if not isinstance(parsed, dict):
         raise _invalid(where)
@@ -413,7 +413,12 @@ def _consolidated_v3(metadata: Mapping[str, Any]) -> dict[str, dict[str, bytes]]
 
 
 def _flatten(consolidated: Mapping[str, Any], prefix: str, into: dict[str, Any]) -> None:
-    for path, document in (consolidated.get("metadata") or {}).items():
+    documents = consolidated.get("metadata") or {}
+    if not isinstance(documents, dict):
+        raise _invalid(f"consolidated metadata of {prefix or 'the group'}")
+    for path, document in documents.items():
+        if not isinstance(document, dict):
+            raise _invalid(f"consolidated metadata of {prefix + path!r}")
         into[prefix + path] = {"zarr.json": json.dumps(document).encode()}
         inner = document.get("consolidated_metadata")
         if isinstance(inner, dict):

@@ -216,7 +216,8 @@ def place_of(store: Any) -> tuple[str, Any]:
         name = type(store).__name__ if type(store).__module__.startswith("zarr.storage") else ""
         if name == "LocalStore":
             return "path", os.fspath(store.root)
-        if name == "ZipStore" and isinstance(store.path, (str, os.PathLike)):
+        # What is still written to is no zip file yet.
+        if name == "ZipStore" and store.read_only and isinstance(store.path, (str, os.PathLike)):
             return "path", os.fspath(store.path)
         if not (name == "ObjectStore" and is_obstore(store.store)):
             return "bridge", Bridge(store)

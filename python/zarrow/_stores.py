@@ -126,14 +126,12 @@ class Bridge:
         if reply.is_abandoned():
             return
         try:
-            value = await self._get(key, start, stop, suffix)
+            reply(await self._get(key, start, stop, suffix), None)
         except asyncio.CancelledError:
             reply(None, "the request was cancelled")
             raise
-        except Exception as error:  # noqa: BLE001
+        except BaseException as error:  # noqa: BLE001 whoever waits for the answer has to be told
             reply(None, f"{type(error).__name__}: {error}")
-            return
-        reply(value, None)
 
     def _ask_mapping(
         self, key: str, start: int | None, stop: int | None, suffix: int | None, reply: Any
@@ -142,11 +140,9 @@ class Bridge:
             if reply.is_abandoned():
                 return
             try:
-                value = _slice(_of_mapping(self._store, key), start, stop, suffix)
-            except Exception as error:  # noqa: BLE001
+                reply(_slice(_of_mapping(self._store, key), start, stop, suffix), None)
+            except BaseException as error:  # noqa: BLE001 whoever waits for the answer has to be told
                 reply(None, f"{type(error).__name__}: {error}")
-            else:
-                reply(value, None)
 
         if isinstance(self._store, dict):
             answer()
@@ -271,7 +267,7 @@ def _slice(value: Any, start: int | None, stop: int | None, suffix: int | None) 
     """Give the bytes that are asked for of a whole value: bytes, a buffer, or a Buffer of zarr."""
     if value is None:
         return None
-    if hasattr(value, "to_bytes"):
+    if hasattr(value, "to_bytes") and not isinstance(value, int):
         value = value.to_bytes()
     if suffix is not None:
         if suffix > len(value):

@@ -184,6 +184,7 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 8 } else { 256 }))]
         #[test]
         fn parts_are_those_of_a_list(
             parts in prop::collection::vec((1_u64..5, 1_u64..4), 1..12),

@@ -123,8 +123,8 @@ def test_values_of_variable_length_are_decoded_once(
         array = objects.write(folder, values, (5, 8), **options)
         if name == "missing":
             array[10:20] = "none"
-    if name == "missing":
-        values[10:20] = "none"
+    # zarr-python moves texts about when it writes them transposed.
+    values = np.asarray(zarr.open_array(folder, mode="r")[...])
     url = f"{proxy.url}/cache/{folder.name}"
     handle = zarrow.open_array(store_of(kind, folder, url))
     cache = zarrow.ChunkCache(BIG)
@@ -139,7 +139,7 @@ def test_values_of_variable_length_are_decoded_once(
         assert stats.chunks_decoded == len(touched - seen - absent)
         assert stats.chunks_cached == len((touched & seen) - absent)
         seen |= touched
-    bytes_of = sum(len(str(text).encode()) for text in values.reshape(-1))
+    bytes_of = sum(len(str(text).encode()) for text in values.reshape(-1).tolist())
     assert cache.evictions == 0
     if name not in ("missing", "bytes"):
         assert 16 * 52 * 40 + bytes_of * 52 // 60 - 5000 < cache.nbytes

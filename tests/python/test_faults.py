@@ -410,3 +410,45 @@ def test_a_shard_that_is_written_between_two_requests(
         zarrow.read_ragged(handle, SELECTIONS)
     server.before_answer = lambda _: None
     written["shards"].check(zarrow.read_ragged(handle, SELECTIONS), SELECTIONS)
+
+
+class Panic(BaseException):
+    """What a store written in another language may raise."""
+
+
+@pytest.mark.parametrize(
+    "raised", [Panic, SystemExit, KeyboardInterrupt, GeneratorExit, ValueError]
+)
+@pytest.mark.parametrize("make", [OwnMapping, OwnStore])
+def test_whatever_a_store_raises_ends_the_read(
+    written: dict[str, Written], make: Any, raised: type[BaseException]
+) -> None:
+    """Nobody waits for an answer that never comes."""
+    values = read_folder(written["chunks"].path)
+
+    class Broken(make):  # type: ignore[misc]
+        def __getitem__(self, key: str) -> Any:
+            if "c/" in key:
+                raise raised("broken")
+            return super().__getitem__(key)
+
+        async def get(self, key: str, *args: Any) -> Any:
+            # An event loop itself ends by these.
+            if "c/" in key and raised not in (SystemExit, KeyboardInterrupt):
+                raise raised("broken")
+            return await super().get(key, *args)
+
+    if make is OwnStore and raised in (SystemExit, KeyboardInterrupt):
+        pytest.skip("the loop of the store ends by it")
+    handle = zarrow.open_array(Broken(values))
+    with pytest.raises(zarrow.StoreError, match=f"{raised.__name__}: broken"):
+        zarrow.read_ragged(handle, SELECTIONS, timeout=20)
+
+
+@pytest.mark.parametrize("value", [7, "text", object()])
+def test_values_that_are_no_bytes(written: dict[str, Written], value: Any) -> None:
+    values: dict[str, Any] = dict(read_folder(written["raw"].path))
+    values["c/1/1"] = value
+    for make in (dict, OwnMapping):
+        with pytest.raises(zarrow.StoreError, match=r"c/1/1.*TypeError"):
+            zarrow.read_ragged(make(values), SELECTIONS, timeout=20)

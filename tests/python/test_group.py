@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import warnings
 import zipfile
 from collections.abc import Callable
@@ -339,3 +340,21 @@ def test_a_group_is_no_array(places: Places) -> None:
             zarrow.open_array(store)
         with pytest.raises(zarrow.NotFoundError):
             zarrow.read_ragged(store, [...])
+
+
+@pytest.mark.parametrize(
+    "metadata", [5, [1], "x", {"a": 5}, {"a": {"consolidated_metadata": {"metadata": 7}}}]
+)
+def test_consolidated_metadata_that_is_none(metadata: Any) -> None:
+    document = {
+        "zarr_format": 3,
+        "node_type": "group",
+        "consolidated_metadata": {"metadata": metadata},
+    }
+    with pytest.raises(zarrow.MetadataError, match="valid metadata of a group"):
+        zarrow.open_group({"zarr.json": json.dumps(document).encode()})
+
+
+def test_metadata_without_end() -> None:
+    with pytest.raises(zarrow.MetadataError, match="valid metadata of a group"):
+        zarrow.open_group({"zarr.json": b"[" * 200_000})

@@ -124,7 +124,8 @@ impl ObjectStores {
             location: location.into(),
             identity: None,
             lists: true,
-            retry: RetryConfig::default(),
+            // What its client repeats is not known.
+            retry: RetryConfig { max_retries: 0, ..RetryConfig::default() },
         }
     }
 
