@@ -93,8 +93,7 @@ bench-rust: | cargo
 bench-instructions: $(READY) | cargo
 	$(PY) benches/instructions/check.py $(ARGS)
 
-# Files, mapped memory and C are beyond Miri: the tests named here do without.
-# Proptest looks for the folder that it is in.
+# Files, mapped memory and C are beyond Miri: the tests named here do without. But proptest looks up the folder it is in.
 miri: export MIRIFLAGS ?= -Zmiri-disable-isolation
 miri: | cargo
 	@cargo +nightly miri --version >/dev/null 2>&1 || { \
@@ -116,7 +115,7 @@ valgrind: $(VENV)/.build | cargo
 develop: $(VENV)/.build | cargo
 	$(ZFP_ENV) $(PY) -m maturin develop $(FEATURES)
 
-# The extension module, as users get it.
+# The extension module, optimised.
 release: $(VENV)/.build | cargo
 	$(ZFP_ENV) $(PY) -m maturin develop --release $(FEATURES)
 

@@ -277,14 +277,18 @@ impl<'a> VariableRead<'a> {
             if decoder.is_foreign() {
                 counters.foreign.fetch_add(1, Ordering::Relaxed);
             }
-            if let Some((promise, version)) = keep.take() {
-                let elements = decoder.decode_variable(encoded, 0, bound)?;
-                let all = elements.map(|elements| Kept::new(elements, None)).transpose()?;
+            // What is kept names no buffer of this read.
+            let name = if keep.is_some() { 0 } else { buffer };
+            let mut elements = decoder.decode_variable(encoded, name as u64, bound)?;
+            if let Some((promise, version)) = keep.take()
+                && let Some(whole) = elements.take()
+            {
+                let all = Kept::new(whole, None)?;
                 // What is wanted of it is held beside it.
-                let memory = |all: &Kept<'_>| buffers + of_cells + all.memory() + all.len;
-                if let Some(all) = all.filter(|all| granted.is_none_or(|granted| memory(all) <= granted)) {
+                let memory = buffers + of_cells + all.memory() + all.len;
+                if granted.is_none_or(|granted| memory <= granted) {
                     counters.decoded(all.elements.bytes.len());
-                    reservation.hold(memory(&all));
+                    reservation.hold(memory);
                     let (cells, mut bytes) = all.into_parts()?;
                     bytes.shrink_to_fit();
                     let values = Arc::new(Elements { cells, bytes: Cow::Owned(bytes) });
@@ -295,8 +299,10 @@ impl<'a> VariableRead<'a> {
                     self.place(claim, (buffer, &cells, bytes), scatter, pieces, (reservation, buffers))?;
                     return Ok(None);
                 }
+                let mut whole = all.elements;
+                name_buffer(&mut whole.cells, buffer);
+                elements = Some(whole);
             }
-            let elements = decoder.decode_variable(encoded, buffer as u64, bound)?;
             let wanted = scatter.wanted(&claim, 0, ranges_limit(decoder.decoded_len()), pieces)?;
             let kept = elements.map(|elements| Kept::new(elements, wanted.map(|wanted| &wanted[..]))).transpose()?;
             let fits = |kept: &Kept<'_>| granted.is_none_or(|granted| buffers + of_cells + kept.memory() <= granted);
@@ -365,13 +371,20 @@ fn ranges_limit(len: usize) -> usize {
     64 + len / CELL_LEN / 8
 }
 
+/// Makes cells that name buffer 0 name `buffer`.
+fn name_buffer(cells: &mut [u8], buffer: usize) {
+    for place in cells.as_chunks_mut::<CELL_LEN>().0 {
+        let cell = Cell::from_bytes(*place);
+        *place = Cell { buffer: cell.buffer + buffer as u64, ..cell }.to_bytes();
+    }
+}
+
 /// Values whose cells name buffer 0, with cells that name `buffer`.
 fn renamed<'e>(values: &'e Elements<'_>, buffer: usize) -> Result<Elements<'e>> {
-    let mut renamed = reserve_chunk(values.cells.len())?;
-    for cell in cells(&values.cells) {
-        renamed.extend(Cell { buffer: cell.buffer + buffer as u64, ..cell }.to_bytes());
-    }
-    Ok(Elements { cells: renamed, bytes: Cow::Borrowed(&values.bytes) })
+    let mut cells = reserve_chunk(values.cells.len())?;
+    cells.extend_from_slice(&values.cells);
+    name_buffer(&mut cells, buffer);
+    Ok(Elements { cells, bytes: Cow::Borrowed(&values.bytes) })
 }
 
 fn bomb(encoded: usize, bound: usize) -> Error {

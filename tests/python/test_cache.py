@@ -123,7 +123,7 @@ def test_values_of_variable_length_are_decoded_once(
         array = objects.write(folder, values, (5, 8), **options)
         if name == "missing":
             array[10:20] = "none"
-    # zarr-python moves texts about when it writes them transposed.
+    # Of transposed texts, zarr-python gives others back than it was given.
     values = np.asarray(zarr.open_array(folder, mode="r")[...])
     url = f"{proxy.url}/cache/{folder.name}"
     handle = zarrow.open_array(store_of(kind, folder, url))

@@ -1,9 +1,9 @@
 //! The pages of `gdeflate`, as zarrs frames them.
 //!
 //! The reference library reads beyond the end of a page, and cannot be linked beside libdeflate, of which it is a copy
-//! with the same names. A page is a Deflate64 stream dealt out to 32 lanes: each of these has its own bits, which it takes from the page in
-//! words of four bytes whenever it has fewer than 32 left. A match is found by a lane in one round and copied in the
-//! next, when the lane has read how far back it lies.
+//! with the same names. A page is a Deflate64 stream dealt out to 32 lanes: each of these has its own bits, which it
+//! takes from the page in words of four bytes whenever it has fewer than 32 left. A match is found by a lane in one
+//! round and copied in the next, when the lane has read how far back it lies.
 
 use std::sync::LazyLock;
 

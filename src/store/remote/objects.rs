@@ -43,6 +43,7 @@ pub struct ObjectStores {
     identity: Option<String>,
     /// Whether it lists what it holds.
     lists: bool,
+    /// How failed requests are repeated.
     retry: RetryConfig,
 }
 
@@ -124,7 +125,7 @@ impl ObjectStores {
             location: location.into(),
             identity: None,
             lists: true,
-            // What its client repeats is not known.
+            // Its client repeats them by a policy of its own.
             retry: RetryConfig { max_retries: 0, ..RetryConfig::default() },
         }
     }
