@@ -2,10 +2,12 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
+use std::thread::{self, Thread};
 use std::time::Duration;
 
 use crate::chunk::{Elements, ShardIndex};
+use crate::fork::{self, Locked};
 
 /// How often who waits for a chunk looks whether it still should.
 const LOOK: Duration = Duration::from_millis(20);
@@ -32,7 +34,6 @@ struct Inner {
     max_bytes: usize,
     rechecks: bool,
     state: Mutex<State>,
-    done: Condvar,
 }
 
 #[derive(Default)]
@@ -51,6 +52,10 @@ struct State {
     evictions: u64,
     /// Counts the clears: what was begun before one is not kept.
     epoch: u64,
+    /// Those that wait for what others make.
+    waiting: Vec<Thread>,
+    /// Where it was used last: in a forked child, nobody makes what its parent had begun.
+    process: u32,
 }
 
 /// What is cached, of which array.
@@ -113,13 +118,13 @@ impl ChunkCache {
     /// A cache of at most `max_bytes` of decoded chunks.
     #[must_use]
     pub fn new(max_bytes: usize) -> Self {
-        Self(Arc::new(Inner { max_bytes, rechecks: true, state: Mutex::default(), done: Condvar::new() }))
+        Self(Arc::new(Inner { max_bytes, rechecks: true, state: Mutex::default() }))
     }
 
     /// A cache of at most `max_bytes` that takes it that remote stores do not change: what it holds is read without asking.
     #[must_use]
     pub fn without_rechecks(max_bytes: usize) -> Self {
-        Self(Arc::new(Inner { max_bytes, rechecks: false, state: Mutex::default(), done: Condvar::new() }))
+        Self(Arc::new(Inner { max_bytes, rechecks: false, state: Mutex::default() }))
     }
 
     /// The most bytes that it holds.
@@ -169,7 +174,8 @@ impl ChunkCache {
         let mut state = self.lock();
         let busy = state.entries.drain().filter(|(_, entry)| matches!(entry, Entry::Busy)).collect();
         let (numbers, epoch) = (state.numbers, state.epoch + 1);
-        *state = State { entries: busy, numbers, epoch, ..State::default() };
+        let (waiting, process) = (std::mem::take(&mut state.waiting), state.process);
+        *state = State { entries: busy, numbers, epoch, waiting, process, ..State::default() };
     }
 
     /// Whether remote stores are asked if what is held has changed.
@@ -177,8 +183,15 @@ impl ChunkCache {
         self.0.rechecks
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> Locked<'_, State> {
+        let mut state = fork::lock(&self.0.state);
+        let process = std::process::id();
+        if state.process != process {
+            state.process = process;
+            state.waiting.clear();
+            state.entries.retain(|_, entry| !matches!(entry, Entry::Busy));
+        }
+        state
     }
 
     /// The number of the array that `identity` tells apart from all others.
@@ -251,9 +264,15 @@ impl ChunkCache {
             match self.look(key, current) {
                 Found::Busy if !go_on() => return None,
                 Found::Busy => {
-                    let state = self.lock();
+                    let mut state = self.lock();
                     if matches!(state.entries.get(&key), Some(Entry::Busy)) {
-                        drop(self.0.done.wait_timeout(state, LOOK));
+                        let this = thread::current();
+                        if state.waiting.iter().all(|waiting| waiting.id() != this.id()) {
+                            state.waiting.push(this);
+                        }
+                        drop(state);
+                        // Not on the lock, which one that wakes up would hold.
+                        thread::park_timeout(LOOK);
                     }
                 }
                 found => return Some(found),
@@ -307,8 +326,11 @@ impl Drop for Promise {
         if matches!(state.entries.get(&self.key), Some(Entry::Busy)) {
             state.entries.remove(&self.key);
         }
+        let waiting = std::mem::take(&mut state.waiting);
         drop(state);
-        self.cache.0.done.notify_all();
+        for thread in waiting {
+            thread.unpark();
+        }
     }
 }
 

@@ -41,6 +41,8 @@ mod cache;
 mod cancel;
 mod chunk;
 mod error;
+#[doc(hidden)]
+pub mod fork;
 mod later;
 mod memory;
 mod plan;

@@ -6,6 +6,7 @@ mod array;
 mod cache;
 mod error;
 mod foreign;
+mod fork;
 mod interrupt;
 mod plan;
 mod read;
@@ -23,6 +24,8 @@ fn _zarrow(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<read::ReadStats>()?;
     module.add_class::<interrupt::Canceller>()?;
     module.add_class::<cache::ChunkCache>()?;
+    module.add_function(wrap_pyfunction!(fork::_before_fork, module)?)?;
+    module.add_function(wrap_pyfunction!(fork::_after_fork, module)?)?;
     module.add_function(wrap_pyfunction!(cache::_chunk_cache, module)?)?;
     module.add_function(wrap_pyfunction!(remote::_remote_get, module)?)?;
     module.add_function(wrap_pyfunction!(remote::_remote_list, module)?)?;

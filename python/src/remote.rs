@@ -17,7 +17,8 @@ use zarrow::zarrs::storage::{
 use zarrow::{ObjectStores, OpenOptions, ZarrFormat};
 
 use crate::array::Array;
-use crate::foreign::ForeignCodecs;
+use crate::foreign::{ForeignCodecs, told};
+use crate::fork::Held;
 use crate::interrupt::{Canceller, interruptibly};
 
 /// The arguments of `_open_remote`.
@@ -57,7 +58,7 @@ pub(crate) fn _open_remote(
 ) -> PyResult<Array> {
     let Remote { kind, store, storage_options, path, zarr_format, fields, foreign, metadata } = arguments.extract()?;
     let format = zarr_format.map(|format| if format == 2 { ZarrFormat::V2 } else { ZarrFormat::V3 });
-    let codecs = foreign.as_ref().map(|foreign| Arc::new(ForeignCodecs(foreign.clone_ref(py))) as Arc<_>);
+    let codecs = foreign.as_ref().map(|foreign| Arc::new(ForeignCodecs(Held::new(foreign.clone_ref(py)))) as Arc<_>);
     let mut options = OpenOptions::from(format).with_foreign_codecs(codecs);
     if let Some(metadata) = metadata {
         options = with_metadata(options, &metadata)?;
@@ -145,15 +146,13 @@ impl Where {
             "object" => {
                 // What cannot be made anew is told now, as an exception.
                 let _: PyExternalObjectStore = store.extract()?;
-                let (location, store) = (store.repr()?.to_string(), store.clone().unbind());
+                let (location, store) = (store.repr()?.to_string(), Held::new(store.clone().unbind()));
                 let make = move || {
-                    let made: PyResult<PyExternalObjectStore> =
-                        Python::attach(|py| store.bind(py).extract::<PyExternalObjectStore>());
-                    Ok(made?.into_dyn())
+                    Python::attach(|py| Ok(store.get(py)?.extract::<PyExternalObjectStore>().map_err(told)?.into_dyn()))
                 };
                 Ok(Self::Objects(Ok(ObjectStores::new(make, location))))
             }
-            "bridge" => Ok(Self::Bridge(Arc::new(Bridge(store.clone().unbind())))),
+            "bridge" => Ok(Self::Bridge(Arc::new(Bridge(Held::new(store.clone().unbind()))))),
             other => Err(PyValueError::new_err(format!("a store of kind {other:?}"))),
         }
     }
@@ -162,10 +161,10 @@ impl Where {
 /// A store of Python: an object with a method `ask(key, start, stop, suffix, reply)`, which returns at once, and has
 /// `reply` called later, from any thread, with the bytes, None, or an exception. Of `start` and `suffix`, one is None, and
 /// both where the whole value is wanted; `stop` may be None. It gives None, or what has a method `cancel()`.
-struct Bridge(Py<PyAny>);
+struct Bridge(Held<Py<PyAny>>);
 
 /// A request that is under way. Dropped before it was answered, it is cancelled.
-struct UnderWay(Option<Py<PyAny>>);
+struct UnderWay(Option<Held<Py<PyAny>>>);
 
 impl Drop for UnderWay {
     fn drop(&mut self) {
@@ -173,7 +172,7 @@ impl Drop for UnderWay {
             // Where Python ends, so do its requests.
             Python::try_attach(|py| {
                 // Nobody is left to tell that it failed.
-                let _ = future.call_method0(py, "cancel");
+                let _ = future.get(py).and_then(|future| future.call_method0("cancel"));
                 drop(future);
             });
         }
@@ -201,7 +200,7 @@ impl Reply {
         let sender = self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner).take();
         let value = match error {
             Some(error) => Err(PythonError(error)),
-            None => Ok(value.map(Bytes::from_owner)),
+            None => Ok(value.map(|value| Bytes::from_owner(Held::new(value)))),
         };
         if let Some(sender) = sender {
             // Who asked may have gone.
@@ -219,23 +218,26 @@ impl Reply {
 impl Bridge {
     async fn ask(&self, key: &StoreKey, range: Option<ByteRange>) -> Result<MaybeBytes, StorageError> {
         let (sender, receiver) = oneshot::channel();
-        let failed = |error: String| StorageError::Other(error);
-        let asked: PyResult<UnderWay> = Python::attach(|py| {
+        let asked: Result<UnderWay, StorageError> = Python::attach(|py| {
             let (start, stop, suffix) = match range {
                 None => (None, None, None),
                 Some(ByteRange::FromStart(start, len)) => (Some(start), len.map(|len| start + len), None),
                 Some(ByteRange::Suffix(len)) => (None, None, Some(len)),
             };
-            let reply = Py::new(py, Reply(std::sync::Mutex::new(Some(sender))))?;
-            let future = self.0.call_method1(py, "ask", (key.as_str(), start, stop, suffix, reply))?;
-            Ok(UnderWay((!future.is_none(py)).then_some(future)))
+            let ask = || {
+                let reply = Py::new(py, Reply(std::sync::Mutex::new(Some(sender))))?;
+                self.0.get(py)?.call_method1("ask", (key.as_str(), start, stop, suffix, reply))
+            };
+            // The text alone: an exception is not for threads without Python.
+            let future = ask().map_err(|error| StorageError::Other(error.to_string()))?;
+            Ok(UnderWay((!future.is_none()).then(|| Held::new(future.unbind()))))
         });
-        let mut under_way = asked.map_err(|error| failed(error.to_string()))?;
+        let mut under_way = asked?;
         let answer = receiver.await;
         under_way.0 = None;
         match answer {
-            Ok(answer) => answer.map_err(|error| failed(error.to_string())),
-            Err(_) => Err(failed("the store never answered".to_owned())),
+            Ok(answer) => answer.map_err(|error| StorageError::Other(error.to_string())),
+            Err(_) => Err(StorageError::Other("the store never answered".to_owned())),
         }
     }
 }

@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
+from zarrow._zarrow import _after_fork, _before_fork
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
@@ -61,6 +63,8 @@ class _Threads:
 _threads = _Threads()
 readers = _threads.readers
 if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_before_fork, after_in_parent=_after_fork)
+    os.register_at_fork(after_in_child=_after_fork)
     os.register_at_fork(after_in_child=_threads.forget)
 
 

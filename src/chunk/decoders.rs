@@ -12,6 +12,7 @@ use super::foreign::{self, ForeignCodecs, ForeignDecoder};
 use super::metadata;
 use super::taken::Taken;
 use crate::error::{Error, ErrorKind, Result};
+use crate::fork;
 use crate::store::ZarrFormat;
 
 /// The decoders of so many shapes are kept: there may be as many shapes as chunks.
@@ -68,6 +69,7 @@ impl Decoders {
     /// # Errors
     /// [`ErrorKind::Metadata`] or [`ErrorKind::Unsupported`] if the codecs do not fit the shape.
     pub(super) fn of_shape(&self, shape: &[u64], array: &Array<()>, stored: &Stored) -> Result<Arc<Decoder>> {
+        let _held_off = fork::hold_off();
         if let Some(known) = self.others.read().unwrap_or_else(PoisonError::into_inner).get(shape) {
             return Ok(known.clone());
         }

@@ -34,6 +34,7 @@ pub(crate) use self::shard::{Entry, ShardIndex, Sharding};
 use crate::arrow::{Description, ElementType, Ragged, read_columns};
 use crate::cancel::Cancel;
 use crate::error::{Error, ErrorKind, Result};
+use crate::fork;
 use crate::later::later;
 use crate::memory::reserve;
 use crate::plan::Plan;
@@ -520,6 +521,7 @@ impl Array {
 
     /// What tells the array from all others, as its metadata was when it was opened.
     pub(crate) fn identity(&self) -> &str {
+        let _held_off = fork::hold_off();
         self.inner.identity.get_or_init(|| {
             static NEXT: AtomicU64 = AtomicU64::new(0);
             let mut metadata = serde_json::to_string(self.inner.zarrs.metadata()).unwrap_or_default();

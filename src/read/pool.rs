@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex};
 use rayon::{ThreadPool, ThreadPoolBuilder};
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::fork;
 
 /// More threads than this only get in each other's way.
 const MAX_THREADS: usize = 1024;
@@ -31,7 +32,7 @@ pub(super) fn pool(threads: Option<usize>) -> Result<Arc<ThreadPool>> {
         None => std::thread::available_parallelism().map_or(1, NonZeroUsize::get),
     };
     let process = std::process::id();
-    let mut shared = SHARED.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let mut shared = fork::lock(&SHARED);
     if let Some(shared) = shared.as_ref().filter(|shared| shared.process == process && shared.threads == threads) {
         return Ok(shared.pool.clone());
     }

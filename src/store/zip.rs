@@ -11,6 +11,7 @@ use zip::{CompressionMethod, ZipArchive};
 
 use super::{Value, local};
 use crate::error::{Error, ErrorKind, Result};
+use crate::fork;
 use crate::memory::{Scratch, reserve_chunk};
 
 /// Deflate makes no more than this of one byte. Source: zlib's technical notes.
@@ -139,6 +140,7 @@ impl Deflated {
         if inflated as u64 != self.len || libdeflater::crc32(&bytes) != self.checksum {
             return Err(damaged("a member whose length or checksum does not fit"));
         }
+        let _held_off = fork::hold_off();
         Ok(self.inflated.get_or_init(|| bytes.into()))
     }
 }

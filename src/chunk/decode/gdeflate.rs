@@ -11,6 +11,7 @@ use super::corrupt;
 use super::huffman::Code;
 use super::interleaved::lying;
 use crate::error::Result;
+use crate::fork;
 use crate::memory::reserve_chunk;
 
 /// Decoded length of each page but the last.
@@ -102,7 +103,7 @@ impl<'a> Page<'a> {
             match kind {
                 0 => self.stored()?,
                 1 => {
-                    let (literals, distances) = FIXED.as_ref()?;
+                    let (literals, distances) = fixed()?;
                     self.compressed(literals, distances)?;
                 }
                 2 => {
@@ -250,12 +251,16 @@ impl<'a> Page<'a> {
 }
 
 /// The codes of a block that brings none along.
-static FIXED: LazyLock<Option<(Code, Code)>> = LazyLock::new(|| {
-    let mut literals = [8; 288];
-    literals[144..256].fill(9);
-    literals[256..280].fill(7);
-    Some((Code::new(&literals)?, Code::new(&[5; 32])?))
-});
+fn fixed() -> Option<&'static (Code, Code)> {
+    static FIXED: LazyLock<Option<(Code, Code)>> = LazyLock::new(|| {
+        let mut literals = [8; 288];
+        literals[144..256].fill(9);
+        literals[256..280].fill(7);
+        Some((Code::new(&literals)?, Code::new(&[5; 32])?))
+    });
+    let _held_off = fork::hold_off();
+    FIXED.as_ref()
+}
 
 /// The shortest length that a symbol stands for, and how many bits are added to it.
 fn length_of(symbol: u16) -> Option<(usize, u32)> {

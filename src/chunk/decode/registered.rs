@@ -19,6 +19,7 @@ use zarrs::plugin::{ExtensionName, ZarrVersion};
 use super::zfp::Zfp;
 use super::{corrupt, gdeflate};
 use crate::error::{Error, ErrorKind, Result};
+use crate::fork;
 
 const PREFIX: &str = "zarrow.";
 pub(super) const ZFP: &str = "zarrow.zfp";
@@ -78,6 +79,7 @@ fn check_zfp(name: &str) -> Result<()> {
 
 fn register() {
     static ONCE: Once = Once::new();
+    let _held_off = fork::hold_off();
     ONCE.call_once(|| {
         register_codec_v3(CodecRuntimePluginV3::new(
             |name| name == GDEFLATE,

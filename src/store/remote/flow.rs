@@ -4,9 +4,11 @@
 //! is known beforehand. The number starts at [`START`] and grows as long as answers take no longer for it; while the link
 //! is silent for no longer than its latency explains, nothing can be too many, and the number grows with time.
 
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
+
+use crate::fork;
 
 /// Requests in flight at first.
 pub(crate) const START: usize = 64;
@@ -54,11 +56,11 @@ struct Seen {
 
 impl Flow {
     fn seen(&self) -> Seen {
-        *self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+        *fork::lock(&self.seen)
     }
 
     fn update(&self, change: impl FnOnce(&mut Seen)) {
-        change(&mut self.seen.lock().unwrap_or_else(PoisonError::into_inner));
+        change(&mut fork::lock(&self.seen));
     }
 
     /// Takes note of an answer that began after `waited`.

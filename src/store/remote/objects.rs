@@ -5,7 +5,7 @@ use std::error::Error as StdError;
 use std::fmt;
 use std::str::FromStr;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use futures_util::StreamExt;
@@ -24,6 +24,7 @@ use super::{Answer, Remote, Reply, Want, wait};
 use crate::cache::Version;
 use crate::cancel::Cancel;
 use crate::error::{Error, ErrorKind, Result};
+use crate::fork;
 
 /// A failure of what makes clients.
 type Failure = Box<dyn StdError + Send + Sync>;
@@ -292,7 +293,7 @@ const MOST_CLIENTS: usize = 64;
 /// The client with these options.
 fn client(options: &ClientOptions) -> object_store::Result<HttpClient> {
     let process = std::process::id();
-    let mut clients = CLIENTS.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut clients = fork::lock(&CLIENTS);
     if clients.as_ref().is_none_or(|clients| clients.process != process) {
         // Those of the parent process wait for threads that are not here.
         std::mem::forget(clients.replace(Clients { process, by_options: HashMap::new() }));
@@ -389,7 +390,7 @@ impl Objects {
 
     fn store(&self) -> Result<Arc<dyn ObjectStore>> {
         let process = std::process::id();
-        let mut client = self.client.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut client = fork::lock(&self.client);
         if let Some(client) = client.as_ref().filter(|client| client.process == process) {
             return Ok(client.store.clone());
         }

@@ -1,13 +1,14 @@
 //! The threads that wait for remote stores.
 
+use std::sync::Mutex;
 use std::sync::mpsc::RecvTimeoutError;
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::runtime::{Builder, Handle, Runtime};
 
 use crate::cancel::Cancel;
 use crate::error::{Error, ErrorKind, Result};
+use crate::fork;
 
 /// Threads for requests: they wait, and move bytes from sockets to buffers.
 const THREADS: usize = 2;
@@ -26,7 +27,7 @@ struct Shared {
 /// The runtime that all requests of this process run on.
 pub(crate) fn runtime() -> Result<Handle> {
     let process = std::process::id();
-    let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut shared = fork::lock(&SHARED);
     if let Some(shared) = shared.as_ref().filter(|shared| shared.process == process) {
         return Ok(shared.runtime.handle().clone());
     }
