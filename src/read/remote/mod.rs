@@ -5,8 +5,10 @@
 //! bounded in bytes: an answer that has no room stays in its socket.
 //!
 //! * [`requests`]: which requests get what is needed.
+//! * [`load`]: how many may be in flight, for what they will bring.
 //! * [`packet`]: what comes together, and is decoded together.
 
+mod load;
 mod packet;
 mod requests;
 
@@ -14,6 +16,7 @@ use std::collections::VecDeque;
 use std::ops::Range;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
 
@@ -24,6 +27,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::AbortHandle;
 use zarrs::storage::{Bytes, StoreKey};
 
+use self::load::Load;
 pub(super) use self::packet::Packet;
 use self::packet::{Member, Part};
 use self::requests::{coalesce, split};
@@ -39,7 +43,7 @@ use crate::store::remote::flow::{MOST_GAP, TICK, Window};
 use crate::store::remote::{Remote, Reply, Want, runtime};
 
 /// Without a memory limit, so many bytes may be fetched and not decoded yet.
-const ROOM: usize = 128 << 20;
+const ROOM: usize = 80 << 20;
 
 /// No request asks for more bytes of a value of which it is known how many there are.
 const MOST: u64 = 8 << 20;
@@ -99,6 +103,10 @@ struct Outcome {
     number: u64,
     /// Until the answer began; `None` if it never did.
     waited: Option<Duration>,
+    /// How many bytes it was expected to bring.
+    due: usize,
+    /// Whether it was for a whole value.
+    is_value: bool,
     brought: Result<Brought>,
 }
 
@@ -136,6 +144,8 @@ struct Memory {
     semaphore: Arc<Semaphore>,
     room: usize,
     is_limited: bool,
+    /// Bytes that have room, and did not all come yet.
+    arriving: Arc<AtomicUsize>,
 }
 
 /// What a packet is fetched for.
@@ -172,10 +182,11 @@ struct Stage<'s, 'c> {
     deferred: Vec<Deferred<'s>>,
     memory: Arc<Semaphore>,
     room: usize,
+    arriving: Arc<AtomicUsize>,
     runtime: Handle,
     sender: Sender<Outcome>,
     receiver: Receiver<Outcome>,
-    flying: usize,
+    load: Load,
     /// Bytes that came.
     received: usize,
     pieces: PieceScratch,
@@ -193,6 +204,8 @@ pub(super) fn run<'s>(
 ) -> Result<()> {
     let Some(remote) = reads.first().and_then(|read| read.remote()).cloned() else { return Ok(()) };
     let room = asking.room.unwrap_or(ROOM).clamp(UNIT, u32::MAX as usize) / UNIT * UNIT;
+    // A compressed chunk may be half as long as when it is decoded.
+    let guess = reads.iter().map(|read| read.array().decoder().decoded_len() / 2).max().unwrap_or(0);
     let (sender, receiver) = channel();
     let mut stage = Stage {
         common,
@@ -204,10 +217,11 @@ pub(super) fn run<'s>(
         deferred: Vec::new(),
         memory: Arc::new(Semaphore::new(room / UNIT)),
         room,
+        arriving: Arc::default(),
         runtime: runtime()?,
         sender,
         receiver,
-        flying: 0,
+        load: Load::new(room, guess),
         received: 0,
         pieces: PieceScratch::default(),
     };
@@ -222,7 +236,7 @@ impl<'s> Stage<'s, '_> {
         let mut begun: Option<Instant> = None;
         while (self.common.go_on)() {
             let mut waits_for_memory = false;
-            while self.flying < window.limit() {
+            while self.load.flying() < window.limit() {
                 let Some(request) = self.next(scope)? else { break };
                 if let Some(request) = self.send(request)? {
                     self.ready.push_front(request);
@@ -230,15 +244,15 @@ impl<'s> Stage<'s, '_> {
                     break;
                 }
             }
-            let is_full = self.flying >= window.limit();
-            if self.flying == 0 && !waits_for_memory && self.deferred.is_empty() {
+            let is_full = self.load.flying() >= window.limit();
+            if self.load.flying() == 0 && !waits_for_memory && self.deferred.is_empty() {
                 if let Some(begun) = begun {
                     remote.flow().received(self.received, begun.elapsed());
                 }
                 return Ok(());
             }
-            self.common.counters.in_flight(self.flying);
-            self.common.counters.waiting(self.room - self.memory.available_permits() * UNIT);
+            self.common.counters.in_flight(self.load.flying());
+            self.common.counters.waiting(self.held());
             let is_early = waits_for_memory || !self.deferred.is_empty() || (is_full && window.may_grow());
             let wait = if is_early { TICK } else { LOOK };
             match self.receiver.recv_timeout(wait) {
@@ -485,6 +499,12 @@ impl<'s> Stage<'s, '_> {
     /// # Errors
     /// [`ErrorKind::Allocation`] if there never will be.
     fn send(&mut self, request: Request) -> Result<Option<Request>> {
+        let due = self.load.expected(&request.want);
+        let undecoded = self.held().saturating_sub(self.arriving.load(Ordering::Relaxed));
+        let reach = request.remote.flow().reach();
+        if self.asking.concurrency.is_none() && !self.load.may_send(due, undecoded, reach) {
+            return Ok(Some(request));
+        }
         if let Some(pending) = &mut self.pending[request.packet]
             && pending.room > 0
         {
@@ -503,26 +523,31 @@ impl<'s> Stage<'s, '_> {
                 packet.keep(permit);
             }
         }
-        self.flying += 1;
+        self.load.sent(due);
         self.common.counters.requested();
         let (sender, packet) = (self.sender.clone(), request.packet);
         let memory = (!request.has_room).then(|| Memory {
             semaphore: self.memory.clone(),
             room: self.room,
             is_limited: self.asking.room.is_some(),
+            arriving: self.arriving.clone(),
         });
+        if memory.is_none() {
+            self.arriving.fetch_add(due, Ordering::Relaxed);
+        }
         let task = self.runtime.spawn(async move {
             let began = Instant::now();
             let number = match &request.want {
                 Want::Range(range) => range.start,
                 Want::All | Want::Suffix(_) => 0,
             };
+            let is_value = matches!(request.want, Want::All);
             let mut waited = None;
             // A store that panics is not waited for in vain.
             let fetched = AssertUnwindSafe(fetch(&request, memory, began, &mut waited)).catch_unwind().await;
             let brought = fetched.unwrap_or_else(|_| Err(panicked(&request.key)));
             // Nobody waits for it any more if this fails.
-            let _ = sender.send(Outcome { packet, number, waited, brought });
+            let _ = sender.send(Outcome { packet, number, waited, due, is_value, brought });
         });
         if let Some(pending) = &mut self.pending[packet] {
             pending.tasks.push(task.abort_handle());
@@ -532,11 +557,13 @@ impl<'s> Stage<'s, '_> {
 
     /// Takes what a request brought.
     fn take(&mut self, outcome: Outcome, scope: &ScopeFifo<'s>) -> Result<()> {
-        self.flying -= 1;
-        let Outcome { packet: number, number: start, brought, .. } = outcome;
-        if let Ok(Brought::Bytes(bytes, ..)) = &brought {
-            self.received += bytes.len();
-        }
+        let Outcome { packet: number, number: start, due, is_value, brought, .. } = outcome;
+        let len = if let Ok(Brought::Bytes(bytes, ..)) = &brought { Some(bytes.len()) } else { None };
+        self.load.ended(due, len.filter(|_| is_value));
+        // What failed ends the read, and need not be counted off.
+        let come = |all: usize| Some(all.saturating_sub(len.unwrap_or(0)));
+        let _ = self.arriving.fetch_update(Ordering::Relaxed, Ordering::Relaxed, come);
+        self.received += len.unwrap_or(0);
         let internal = || Error::new(ErrorKind::Internal, "an answer that nobody asked for");
         let pending = self.pending[number].as_mut().ok_or_else(internal)?;
         pending.left -= 1;
@@ -571,6 +598,11 @@ impl<'s> Stage<'s, '_> {
             }
         }
         Ok(())
+    }
+
+    /// Bytes that have room.
+    fn held(&self) -> usize {
+        self.room - self.memory.available_permits() * UNIT
     }
 
     fn forget(&mut self, number: usize) -> Option<Pending<'s>> {
@@ -674,11 +706,12 @@ async fn fetch(
     }
     let permit = match memory {
         None => None,
-        Some(Memory { semaphore, room, is_limited }) => {
+        Some(Memory { semaphore, room, is_limited, arriving }) => {
             if is_limited && len > room as u64 {
                 return Err(too_little_room(len, room).at_key(key.as_str()));
             }
             let permit = semaphore.acquire_many_owned(units((len as usize).min(room))).await;
+            arriving.fetch_add(len as usize, Ordering::Relaxed);
             Some(permit.map_err(|_| Error::new(ErrorKind::Cancelled, "the read was cancelled"))?)
         }
     };

@@ -34,6 +34,13 @@ const BANDWIDTH: f64 = 400e6;
 /// Fewer bytes tell nothing about bandwidth.
 const TELLING: usize = 4 << 20;
 
+/// Bytes a second that are decoded at most, and how many round trips of that are on their way, for answers differ.
+const DECODED: f64 = 1e9;
+const TRIPS: f64 = 2.0;
+
+/// Bytes that may be on their way however near the store is.
+const LEAST_DUE: f64 = (32 << 20) as f64;
+
 /// What a request costs beside waiting, in seconds: both ends work for it.
 const OVERHEAD: f64 = 60e-6;
 
@@ -68,6 +75,12 @@ impl Flow {
         let waited = waited.as_secs_f64();
         // The least counts, for more is waiting of another kind; but a link may also become slower.
         self.update(|seen| seen.latency = Some(seen.latency.map_or(waited, |known| known.min(waited) * 1.002)));
+    }
+
+    /// How many bytes may be on their way: more would only wait to be decoded.
+    pub(crate) fn reach(&self) -> usize {
+        let latency = self.seen().latency;
+        latency.map_or(usize::MAX, |latency| (LEAST_DUE + latency * DECODED * TRIPS) as usize)
     }
 
     /// Takes note of a read that got `bytes` in so much time.
@@ -254,6 +267,16 @@ mod tests {
         flow.pushed_back(66);
         fixed.answered(10 * MS, true);
         assert_eq!(fixed.limit(), 5);
+    }
+
+    #[test]
+    fn what_may_be_on_its_way_follows_latency() {
+        let flow = Flow::default();
+        assert_eq!(flow.reach(), usize::MAX);
+        flow.answered(100 * MS);
+        assert_eq!(flow.reach(), (32 << 20) + 200_000_000);
+        flow.answered(Duration::ZERO);
+        assert_eq!(flow.reach(), 32 << 20);
     }
 
     #[test]
