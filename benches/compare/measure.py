@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 SETUP_SECONDS = 120.0
 STARTED_TOGETHER = 4
+FEWEST = 3  # timed calls of a method that is quick, for a median
+QUICK = 1.0  # seconds
 
 
 @dataclass
@@ -130,7 +132,8 @@ class Runner:
         """Call it once more, unless it has used up its time."""
         outcome, budget = self.outcome, self.options.scale.budget
         expected = outcome.times[-1] if outcome.times else (outcome.first or 0) / 2
-        if sum(outcome.times) + expected > budget:
+        is_enough = len(outcome.times) >= FEWEST or expected > QUICK
+        if is_enough and sum(outcome.times) + expected > budget:
             return
         with self.watched() as process:
             self.before(process)

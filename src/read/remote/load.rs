@@ -1,13 +1,28 @@
-//! How many bytes the requests in flight will bring. What comes and has no room waits in buffers of connections, which
-//! nobody counts, so no more is asked for than there is room for.
+//! How many bytes the requests in flight will bring, and how much room there is for what they brought. Connections keep
+//! buffers, which nobody counts, so no more are used than it takes.
 
 use crate::store::remote::Want;
 
 /// So many requests may be in flight whatever they bring: else a store far away is not kept busy.
 const LEAST: usize = 64;
 
-/// Bytes that wait to be decoded count so often: with them, the threads that decode are busy.
-const WAITING: usize = 4;
+/// Without a memory limit, so many bytes may be on their way, most of them in sockets.
+pub(super) const ON_THE_WAY: usize = 96 << 20;
+
+/// Without a memory limit, bytes that are fetched and not decoded yet, and the buffers of connections, take so much.
+const ALL: usize = 128 << 20;
+
+/// A connection keeps a buffer as long as the body that it read last, but no longer than this.
+const BUFFER: usize = 416 << 10;
+
+/// The most connections to a store.
+const CONNECTIONS: usize = 1024;
+
+/// How many bytes may be fetched and not decoded yet, without a memory limit, of values as long as `guess`.
+pub(super) fn room(guess: usize) -> usize {
+    let connections = (ON_THE_WAY / guess.max(1)).clamp(LEAST, CONNECTIONS);
+    ALL - (connections * guess.min(BUFFER)).min(ALL / 4 * 3)
+}
 
 #[derive(Debug)]
 pub(super) struct Load {
@@ -42,11 +57,11 @@ impl Load {
         }
     }
 
-    /// Whether to send one more request: there is room for what it will bring, and what is on its way is neither more
-    /// than `reach` nor much beside the bytes that wait to be decoded.
+    /// Whether to send one more request, which is expected to bring `due` bytes: whether that, what is on its way, and what
+    /// waits to be decoded have room, and are no more than `reach`.
     pub(super) fn may_send(&self, due: usize, undecoded: usize, reach: usize) -> bool {
         let due = self.due.saturating_add(due);
-        self.flying < LEAST || due.saturating_add(undecoded.saturating_mul(WAITING)) <= self.room.min(reach)
+        self.flying < LEAST || due.saturating_add(undecoded) <= self.room.min(reach)
     }
 
     /// Takes note of a request that is sent, and is expected to bring `due` bytes.
@@ -92,6 +107,15 @@ mod tests {
     }
 
     #[test]
+    fn what_connections_keep_is_no_room() {
+        assert_eq!(room(0), ALL);
+        assert_eq!(room(256 << 10), 32 << 20);
+        assert_eq!(room(64 << 10), 64 << 20);
+        assert_eq!(room(4 << 20), ALL - LEAST * BUFFER);
+        assert_eq!(room(usize::MAX), ALL - LEAST * BUFFER);
+    }
+
+    #[test]
     fn ranges_are_as_long_as_they_say_and_some_always_fly() {
         let mut load = Load::new(1 << 20, 0);
         assert_eq!(fill(&mut load, &Want::Range(100..(4 << 20) + 100)), LEAST);
@@ -105,7 +129,7 @@ mod tests {
         let mut load = Load::new(1 << 20, 1 << 10);
         (0..LEAST).for_each(|_| load.sent(1 << 10));
         let may = |waiting, reach| load.may_send(1 << 10, waiting, reach);
-        assert!(may(0, 1 << 17) && may(200 << 10, usize::MAX));
-        assert!(!may(0, 64 << 10) && !may(250 << 10, usize::MAX));
+        assert!(may(0, 1 << 17) && may(900 << 10, usize::MAX));
+        assert!(!may(0, 64 << 10) && !may(1000 << 10, usize::MAX));
     }
 }

@@ -42,9 +42,6 @@ use crate::store::changed;
 use crate::store::remote::flow::{MOST_GAP, TICK, Window};
 use crate::store::remote::{Remote, Reply, Want, runtime};
 
-/// Without a memory limit, so many bytes may be fetched and not decoded yet.
-const ROOM: usize = 80 << 20;
-
 /// No request asks for more bytes of a value of which it is known how many there are.
 const MOST: u64 = 8 << 20;
 
@@ -203,9 +200,9 @@ pub(super) fn run<'s>(
     scope: &ScopeFifo<'s>,
 ) -> Result<()> {
     let Some(remote) = reads.first().and_then(|read| read.remote()).cloned() else { return Ok(()) };
-    let room = asking.room.unwrap_or(ROOM).clamp(UNIT, u32::MAX as usize) / UNIT * UNIT;
     // A compressed chunk may be half as long as when it is decoded.
     let guess = reads.iter().map(|read| read.array().decoder().decoded_len() / 2).max().unwrap_or(0);
+    let room = asking.room.unwrap_or_else(|| load::room(guess)).clamp(UNIT, u32::MAX as usize) / UNIT * UNIT;
     let (sender, receiver) = channel();
     let mut stage = Stage {
         common,
@@ -221,7 +218,7 @@ pub(super) fn run<'s>(
         runtime: runtime()?,
         sender,
         receiver,
-        load: Load::new(room, guess),
+        load: Load::new(asking.room.map_or(load::ON_THE_WAY, |_| room), guess),
         received: 0,
         pieces: PieceScratch::default(),
     };

@@ -36,10 +36,10 @@ const TELLING: usize = 4 << 20;
 
 /// Bytes a second that are decoded at most, and how many round trips of that are on their way, for answers differ.
 const DECODED: f64 = 1e9;
-const TRIPS: f64 = 2.0;
+const TRIPS: f64 = 1.5;
 
 /// Bytes that may be on their way however near the store is.
-const LEAST_DUE: f64 = (32 << 20) as f64;
+const LEAST_DUE: f64 = (24 << 20) as f64;
 
 /// What a request costs beside waiting, in seconds: both ends work for it.
 const OVERHEAD: f64 = 60e-6;
@@ -274,9 +274,9 @@ mod tests {
         let flow = Flow::default();
         assert_eq!(flow.reach(), usize::MAX);
         flow.answered(100 * MS);
-        assert_eq!(flow.reach(), (32 << 20) + 200_000_000);
+        assert_eq!(flow.reach(), (24 << 20) + 150_000_000);
         flow.answered(Duration::ZERO);
-        assert_eq!(flow.reach(), 32 << 20);
+        assert_eq!(flow.reach(), 24 << 20);
     }
 
     #[test]
