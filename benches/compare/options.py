@@ -29,7 +29,8 @@ class Scale:
     patience
         Seconds that a first call may take: a slower method is reported as that.
     budget
-        Seconds of timed calls after which a method sits out the rounds that are left.
+        Seconds of timed calls after which a method sits out the rounds that are left, but a quick
+        one (`measure.QUICK`) not before a few calls (`measure.FEWEST`).
     sample
         Selections that a loop reads where there are far more, its time then being extrapolated.
     all_methods

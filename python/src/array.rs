@@ -12,7 +12,6 @@ use zarrow::{ElementType, OpenOptions, ZarrFormat};
 
 use crate::error::to_python;
 use crate::foreign::ForeignCodecs;
-use crate::fork::Held;
 
 /// A Zarr array that is open for reading. Made by `zarrow.open_array`; may be used from many threads.
 #[pyclass(module = "zarrow", frozen)]
@@ -38,7 +37,7 @@ pub(crate) fn _open_local(
     inside: Option<String>,
 ) -> PyResult<Array> {
     let format = zarr_format.map(|format| if format == 2 { ZarrFormat::V2 } else { ZarrFormat::V3 });
-    let codecs = foreign.as_ref().map(|foreign| Arc::new(ForeignCodecs(Held::new(foreign.clone_ref(py)))) as Arc<_>);
+    let codecs = foreign.as_ref().map(|foreign| Arc::new(ForeignCodecs::new(foreign.clone_ref(py))) as Arc<_>);
     let options = OpenOptions::from(format).with_foreign_codecs(codecs);
     let open = || {
         let array = match &inside {

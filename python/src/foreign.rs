@@ -10,7 +10,13 @@ use zarrow::{ForeignDecoder, ForeignError, ForeignObjects, ZarrFormat};
 use crate::fork::Held;
 
 /// A callable that takes a metadata document and a format, and returns one that takes the bytes of a chunk.
-pub(crate) struct ForeignCodecs(pub(crate) Held<Py<PyAny>>);
+pub(crate) struct ForeignCodecs(Held<Py<PyAny>>);
+
+impl ForeignCodecs {
+    pub(crate) fn new(callable: Py<PyAny>) -> Self {
+        Self(Held::new(callable))
+    }
+}
 
 /// A callable that takes the bytes of a chunk, and returns its elements as something with a buffer. Of objects, it has the
 /// methods `objects` and `holds_bytes`.

@@ -58,7 +58,7 @@ pub(crate) fn _open_remote(
 ) -> PyResult<Array> {
     let Remote { kind, store, storage_options, path, zarr_format, fields, foreign, metadata } = arguments.extract()?;
     let format = zarr_format.map(|format| if format == 2 { ZarrFormat::V2 } else { ZarrFormat::V3 });
-    let codecs = foreign.as_ref().map(|foreign| Arc::new(ForeignCodecs(Held::new(foreign.clone_ref(py)))) as Arc<_>);
+    let codecs = foreign.as_ref().map(|foreign| Arc::new(ForeignCodecs::new(foreign.clone_ref(py))) as Arc<_>);
     let mut options = OpenOptions::from(format).with_foreign_codecs(codecs);
     if let Some(metadata) = metadata {
         options = with_metadata(options, &metadata)?;

@@ -69,9 +69,11 @@ impl Decoders {
     /// # Errors
     /// [`ErrorKind::Metadata`] or [`ErrorKind::Unsupported`] if the codecs do not fit the shape.
     pub(super) fn of_shape(&self, shape: &[u64], array: &Array<()>, stored: &Stored) -> Result<Arc<Decoder>> {
-        let _held_off = fork::hold_off();
-        if let Some(known) = self.others.read().unwrap_or_else(PoisonError::into_inner).get(shape) {
-            return Ok(known.clone());
+        {
+            let _held_off = fork::hold_off();
+            if let Some(known) = self.others.read().unwrap_or_else(PoisonError::into_inner).get(shape) {
+                return Ok(known.clone());
+            }
         }
         let empty = || Error::new(ErrorKind::Internal, "a read chunk without elements");
         let lengths = shape.iter().map(|&len| NonZeroU64::new(len)).collect::<Option<Vec<_>>>().ok_or_else(empty)?;
@@ -83,6 +85,8 @@ impl Decoders {
             })?);
         }
         let decoder = Arc::new(decoder);
+        // Not while it is made, which may ask Python.
+        let _held_off = fork::hold_off();
         let mut others = self.others.write().unwrap_or_else(PoisonError::into_inner);
         if others.len() < MOST_KEPT {
             others.insert(shape.to_vec(), decoder.clone());

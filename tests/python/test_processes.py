@@ -154,10 +154,45 @@ def test_fork(
                 assert "before this process was forked" in outcome, told
         if kind in ("path", "http", "s3", "HTTPStore"):
             assert outcomes == ["same"] * 3, told
-        with capsys.disabled():
-            if when in ("quiet", "busy"):
+        if when in ("quiet", "busy"):
+            with capsys.disabled():
                 print(f"[{kind} {when}: {[each[:10] for each in outcomes]}]")
     assert told["parent"] == "same"
+
+
+GATE = """
+import sys, threading
+sys.path.insert(0, sys.argv[1])
+from pathlib import Path
+from test_processes import SELECTIONS, store_of
+import zarrow
+from zarrow._zarrow import _after_fork, _before_fork
+
+store, _ = store_of(sys.argv[2], Path(sys.argv[3]), {}, "shards")
+handle = zarrow.open_array(store)
+first = zarrow.read_ragged(handle, SELECTIONS)
+read = lambda: results.append(zarrow.read_ragged(handle, SELECTIONS).equals(first))
+results = []
+_before_fork()
+other = threading.Thread(target=read)
+other.start()
+other.join(0.5)
+print("meanwhile |", results)
+_after_fork()
+other.join(20)
+print("then |", results)
+"""
+
+
+@FORKS
+@pytest.mark.parametrize("kind", ["path", "dict"])
+def test_reads_take_no_locks_while_a_thread_forks(written: dict[str, Written], kind: str) -> None:
+    """Else the child might have them, locked for ever."""
+    here, folder = str(Path(__file__).parent), str(written["chunks"].path.parent)
+    done = run(GATE, here, kind, folder, timeout=60)
+    assert done.stdout.splitlines() == ["meanwhile | []", "then | [True]"], (
+        done.stdout + done.stderr
+    )
 
 
 # ---- pools ---------------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 //! buffers, which nobody counts, so no more are used than it takes.
 
 use crate::store::remote::Want;
+use crate::store::remote::flow::MOST;
 
 /// So many requests may be in flight whatever they bring: else a store far away is not kept busy.
 const LEAST: usize = 64;
@@ -9,18 +10,16 @@ const LEAST: usize = 64;
 /// Without a memory limit, so many bytes may be on their way, most of them in sockets.
 pub(super) const ON_THE_WAY: usize = 96 << 20;
 
-/// Without a memory limit, bytes that are fetched and not decoded yet, and the buffers of connections, take so much.
+/// Without a memory limit, bytes that are fetched and not decoded yet, and the buffers of connections, take so much, as far
+/// as the lengths of values are guessed right.
 const ALL: usize = 128 << 20;
 
 /// A connection keeps a buffer as long as the body that it read last, but no longer than this.
 const BUFFER: usize = 416 << 10;
 
-/// The most connections to a store.
-const CONNECTIONS: usize = 1024;
-
 /// How many bytes may be fetched and not decoded yet, without a memory limit, of values as long as `guess`.
 pub(super) fn room(guess: usize) -> usize {
-    let connections = (ON_THE_WAY / guess.max(1)).clamp(LEAST, CONNECTIONS);
+    let connections = (ON_THE_WAY / guess.max(1)).clamp(LEAST, MOST);
     ALL - (connections * guess.min(BUFFER)).min(ALL / 4 * 3)
 }
 

@@ -102,6 +102,8 @@ struct Outcome {
     waited: Option<Duration>,
     /// How many bytes it was expected to bring.
     due: usize,
+    /// How many of `Stage::arriving` are its.
+    admitted: usize,
     /// Whether it was for a whole value.
     is_value: bool,
     brought: Result<Brought>,
@@ -141,7 +143,7 @@ struct Memory {
     semaphore: Arc<Semaphore>,
     room: usize,
     is_limited: bool,
-    /// Bytes that have room, and did not all come yet.
+    /// Bytes of requests in flight that have room.
     arriving: Arc<AtomicUsize>,
 }
 
@@ -179,6 +181,7 @@ struct Stage<'s, 'c> {
     deferred: Vec<Deferred<'s>>,
     memory: Arc<Semaphore>,
     room: usize,
+    /// Bytes of requests in flight that have room.
     arriving: Arc<AtomicUsize>,
     runtime: Handle,
     sender: Sender<Outcome>,
@@ -529,9 +532,8 @@ impl<'s> Stage<'s, '_> {
             is_limited: self.asking.room.is_some(),
             arriving: self.arriving.clone(),
         });
-        if memory.is_none() {
-            self.arriving.fetch_add(due, Ordering::Relaxed);
-        }
+        let mut admitted = if request.has_room { due } else { 0 };
+        self.arriving.fetch_add(admitted, Ordering::Relaxed);
         let task = self.runtime.spawn(async move {
             let began = Instant::now();
             let number = match &request.want {
@@ -541,10 +543,11 @@ impl<'s> Stage<'s, '_> {
             let is_value = matches!(request.want, Want::All);
             let mut waited = None;
             // A store that panics is not waited for in vain.
-            let fetched = AssertUnwindSafe(fetch(&request, memory, began, &mut waited)).catch_unwind().await;
+            let fetched =
+                AssertUnwindSafe(fetch(&request, memory, began, (&mut waited, &mut admitted))).catch_unwind().await;
             let brought = fetched.unwrap_or_else(|_| Err(panicked(&request.key)));
             // Nobody waits for it any more if this fails.
-            let _ = sender.send(Outcome { packet, number, waited, due, is_value, brought });
+            let _ = sender.send(Outcome { packet, number, waited, due, admitted, is_value, brought });
         });
         if let Some(pending) = &mut self.pending[packet] {
             pending.tasks.push(task.abort_handle());
@@ -554,12 +557,10 @@ impl<'s> Stage<'s, '_> {
 
     /// Takes what a request brought.
     fn take(&mut self, outcome: Outcome, scope: &ScopeFifo<'s>) -> Result<()> {
-        let Outcome { packet: number, number: start, due, is_value, brought, .. } = outcome;
+        let Outcome { packet: number, number: start, due, admitted, is_value, brought, .. } = outcome;
         let len = if let Ok(Brought::Bytes(bytes, ..)) = &brought { Some(bytes.len()) } else { None };
         self.load.ended(due, len.filter(|_| is_value));
-        // What failed ends the read, and need not be counted off.
-        let come = |all: usize| Some(all.saturating_sub(len.unwrap_or(0)));
-        let _ = self.arriving.fetch_update(Ordering::Relaxed, Ordering::Relaxed, come);
+        self.arriving.fetch_sub(admitted, Ordering::Relaxed);
         self.received += len.unwrap_or(0);
         let internal = || Error::new(ErrorKind::Internal, "an answer that nobody asked for");
         let pending = self.pending[number].as_mut().ok_or_else(internal)?;
@@ -672,12 +673,13 @@ fn panicked(key: &StoreKey) -> Error {
         .remedy("That is a bug of the store, or its value is shorter than was asked for.")
 }
 
-/// Fetches what is asked for. An answer that has no room in memory waits for it.
+/// Fetches what is asked for. An answer that has no room in memory waits for it. Tells how long it took until the answer
+/// began, and how many bytes it had to get room for.
 async fn fetch(
     request: &Request,
     memory: Option<Memory>,
     began: Instant,
-    waited: &mut Option<Duration>,
+    (waited, admitted): (&mut Option<Duration>, &mut usize),
 ) -> Result<Brought> {
     let Request { key, want, remote, checks, .. } = request;
     let answer = match remote.ask(key, want, checks.known.as_ref()).await? {
@@ -708,8 +710,10 @@ async fn fetch(
                 return Err(too_little_room(len, room).at_key(key.as_str()));
             }
             let permit = semaphore.acquire_many_owned(units((len as usize).min(room))).await;
-            arriving.fetch_add(len as usize, Ordering::Relaxed);
-            Some(permit.map_err(|_| Error::new(ErrorKind::Cancelled, "the read was cancelled"))?)
+            let permit = permit.map_err(|_| Error::new(ErrorKind::Cancelled, "the read was cancelled"))?;
+            *admitted = len as usize;
+            arriving.fetch_add(*admitted, Ordering::Relaxed);
+            Some(permit)
         }
     };
     let bytes = remote.receive(key, want, answer).await?;

@@ -14,7 +14,7 @@ use crate::fork;
 pub(crate) const START: usize = 64;
 
 /// The most requests in flight, where the process may have so many files open.
-const MOST: usize = 1024;
+pub(crate) const MOST: usize = 1024;
 
 /// How many more may be in flight after each [`TICK`] of silence.
 const STEP: usize = 64;
