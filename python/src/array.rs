@@ -10,6 +10,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyTuple};
 use zarrow::{ElementType, OpenOptions, ZarrFormat};
 
+use crate::attach::detach;
 use crate::error::to_python;
 use crate::foreign::ForeignCodecs;
 
@@ -47,7 +48,7 @@ pub(crate) fn _open_local(
         let Some(fields) = fields else { return Ok(array) };
         array.with_fields(&fields.iter().map(String::as_str).collect::<Vec<_>>())
     };
-    py.detach(open).map(|inner| Array { inner, foreign, remote: None }).map_err(|error| to_python(py, &error))
+    detach(py, open).map(|inner| Array { inner, foreign, remote: None }).map_err(|error| to_python(py, &error))
 }
 
 #[pymethods]

@@ -7,6 +7,8 @@ use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use zarrow::fork;
 
+use crate::attach;
+
 /// What holds a fork off takes microseconds. A fork that waited so long goes on, as it would without zarrow.
 const PATIENCE: Duration = Duration::from_secs(2);
 
@@ -20,9 +22,16 @@ pub(crate) fn _before_fork(py: Python<'_>) {
     }
 }
 
-/// Lets the others go on. For `os.register_at_fork`, in the parent and in the child.
+/// Lets the others go on. For `os.register_at_fork`, in the parent.
 #[pyfunction]
 pub(crate) fn _after_fork() {
+    fork::forked();
+}
+
+/// As [`_after_fork`], in the child, which has no others.
+#[pyfunction]
+pub(crate) fn _after_fork_in_child() {
+    attach::forked_child();
     fork::forked();
 }
 

@@ -10,6 +10,7 @@ use std::time::Duration;
 use pyo3::prelude::*;
 use zarrow::Progress;
 
+use crate::attach::{attach, detach};
 use crate::error::{exception, to_python};
 
 /// How often to look for signals.
@@ -57,7 +58,7 @@ pub(crate) fn interruptibly<T: Send>(
 ) -> PyResult<T> {
     let cancel = Arc::new(AtomicBool::new(false));
     let mut interrupt = None;
-    let outcome = py.detach(|| {
+    let outcome = detach(py, || {
         let (done, wait) = mpsc::sync_channel(1);
         thread::scope(|scope| {
             let flag = cancel.clone();
@@ -73,13 +74,18 @@ pub(crate) fn interruptibly<T: Send>(
                     Err(RecvTimeoutError::Disconnected) => return None,
                     Err(RecvTimeoutError::Timeout) if interrupt.is_some() => {}
                     Err(RecvTimeoutError::Timeout) => {
-                        let looked: PyResult<()> = Python::attach(|py| {
+                        let looked: Option<PyResult<()>> = attach(|py| {
                             py.check_signals()?;
                             teller.map_or(Ok(()), |teller| teller.tell(py))
                         });
-                        if let Err(error) = looked {
-                            interrupt = Some(error);
-                            cancel.store(true, Ordering::Relaxed);
+                        match looked {
+                            Some(Ok(())) => {}
+                            Some(Err(error)) => {
+                                interrupt = Some(error);
+                                cancel.store(true, Ordering::Relaxed);
+                            }
+                            // Python ends, and nobody gets the outcome.
+                            None => cancel.store(true, Ordering::Relaxed),
                         }
                     }
                 }

@@ -3,6 +3,7 @@
 #![allow(clippy::needless_pass_by_value, reason = "pyo3 hands arguments over by value")]
 
 mod array;
+mod attach;
 mod cache;
 mod error;
 mod foreign;
@@ -26,6 +27,8 @@ fn _zarrow(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<cache::ChunkCache>()?;
     module.add_function(wrap_pyfunction!(fork::_before_fork, module)?)?;
     module.add_function(wrap_pyfunction!(fork::_after_fork, module)?)?;
+    module.add_function(wrap_pyfunction!(fork::_after_fork_in_child, module)?)?;
+    module.add_function(wrap_pyfunction!(attach::_at_exit, module)?)?;
     module.add_function(wrap_pyfunction!(cache::_chunk_cache, module)?)?;
     module.add_function(wrap_pyfunction!(remote::_remote_get, module)?)?;
     module.add_function(wrap_pyfunction!(remote::_remote_list, module)?)?;

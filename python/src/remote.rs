@@ -17,7 +17,8 @@ use zarrow::zarrs::storage::{
 use zarrow::{ObjectStores, OpenOptions, ZarrFormat};
 
 use crate::array::Array;
-use crate::foreign::{ForeignCodecs, told};
+use crate::attach::attach;
+use crate::foreign::{ForeignCodecs, ended, told};
 use crate::fork::Held;
 use crate::interrupt::{Canceller, interruptibly};
 
@@ -148,7 +149,11 @@ impl Where {
                 let _: PyExternalObjectStore = store.extract()?;
                 let (location, store) = (store.repr()?.to_string(), Held::new(store.clone().unbind()));
                 let make = move || {
-                    Python::attach(|py| Ok(store.get(py)?.extract::<PyExternalObjectStore>().map_err(told)?.into_dyn()))
+                    attach(|py| {
+                        let store = store.get(py).map_err(told)?;
+                        Ok(store.extract::<PyExternalObjectStore>().map_err(told)?.into_dyn())
+                    })
+                    .unwrap_or_else(ended)
                 };
                 Ok(Self::Objects(Ok(ObjectStores::new(make, location))))
             }
@@ -170,7 +175,7 @@ impl Drop for UnderWay {
     fn drop(&mut self) {
         if let Some(future) = self.0.take() {
             // Where Python ends, so do its requests.
-            Python::try_attach(|py| {
+            attach(|py| {
                 // Nobody is left to tell that it failed.
                 let _ = future.get(py).and_then(|future| future.call_method0("cancel"));
                 drop(future);
@@ -218,7 +223,7 @@ impl Reply {
 impl Bridge {
     async fn ask(&self, key: &StoreKey, range: Option<ByteRange>) -> Result<MaybeBytes, StorageError> {
         let (sender, receiver) = oneshot::channel();
-        let asked: Result<UnderWay, StorageError> = Python::attach(|py| {
+        let asked: Option<Result<UnderWay, StorageError>> = attach(|py| {
             let (start, stop, suffix) = match range {
                 None => (None, None, None),
                 Some(ByteRange::FromStart(start, len)) => (Some(start), len.map(|len| start + len), None),
@@ -232,7 +237,7 @@ impl Bridge {
             let future = ask().map_err(|error| StorageError::Other(error.to_string()))?;
             Ok(UnderWay((!future.is_none()).then(|| Held::new(future.unbind()))))
         });
-        let mut under_way = asked?;
+        let mut under_way = asked.unwrap_or_else(|| Err(StorageError::Other("Python is ending".to_owned())))?;
         let answer = receiver.await;
         under_way.0 = None;
         match answer {

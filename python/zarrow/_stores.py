@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import atexit
 import os
 import sys
 import textwrap
@@ -11,7 +12,7 @@ from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
-from zarrow._zarrow import _after_fork, _before_fork
+from zarrow._zarrow import _after_fork, _after_fork_in_child, _at_exit, _before_fork
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -64,8 +65,9 @@ _threads = _Threads()
 readers = _threads.readers
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(before=_before_fork, after_in_parent=_after_fork)
-    os.register_at_fork(after_in_child=_after_fork)
+    os.register_at_fork(after_in_child=_after_fork_in_child)
     os.register_at_fork(after_in_child=_threads.forget)
+atexit.register(_at_exit)
 
 
 class Bridge:

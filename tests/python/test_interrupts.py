@@ -143,26 +143,71 @@ def test_ctrl_c(
 
 
 EXIT = """
-import os, sys, threading, time
+import random, sys, threading, time
+sys.path.insert(0, sys.argv[1])
+from pathlib import Path
 import numpy as np, zarrow
-array = zarrow.open_array(sys.argv[1])
+from remote import OwnMapping, OwnStore, read_folder
+
+kind, url, path = sys.argv[2:]
+store = {
+    "hangs": lambda: url,
+    "path": lambda: path,
+    "mapping": lambda: OwnMapping(read_folder(Path(path)), 0.001),
+    "store": lambda: OwnStore(read_folder(Path(path)), 0.001),
+}[kind]()
+array = zarrow.open_array(store)
 def read():
     try:
-        zarrow.read_ragged(array, [...])
+        while True:
+            zarrow.read_ragged(array, [...])
     except BaseException:
         pass
-threading.Thread(target=read, daemon=True).start()
-time.sleep(0.3)
+for _ in range(4):
+    threading.Thread(target=read, daemon=True).start()
+# A read looks for signals every 50 ms.
+time.sleep(0.1 + 0.06 * random.random())
 print("over", flush=True)
 """
 
 
-@pytest.mark.usefixtures("written")
-def test_a_process_ends_while_a_thread_reads(proxy: Proxy) -> None:
-    """A daemon thread that waits for a server that hangs does not keep the process."""
+@pytest.mark.parametrize("kind", ["hangs", "path", "mapping", "store"])
+def test_a_process_ends_while_threads_read(
+    written: dict[str, Written], proxy: Proxy, kind: str
+) -> None:
+    """Daemon threads, whatever they wait for, neither keep the process nor make it crash."""
+    here, path = str(Path(__file__).parent), str(written["chunks"].path)
     proxy.hang("/c/")
-    done = run(EXIT, f"{proxy.url}/interrupts/chunks", timeout=15)
-    assert done.stdout.split() == ["over"]
+    for _ in range(10):
+        done = run(EXIT, here, kind, f"{proxy.url}/interrupts/chunks", path, timeout=20)
+        assert done.stdout.split() == ["over"]
+        assert done.returncode == 0, done.stderr
+
+
+AT_EXIT = """
+import atexit, sys
+def late():
+    try:
+        print(zarrow.read_ragged(array, [np.s_[:1, :2]]).type)
+    except zarrow.StoreError as error:
+        print(error)
+atexit.register(late)
+sys.path.insert(0, sys.argv[1])
+from pathlib import Path
+import numpy as np, zarrow
+from remote import OwnStore, read_folder
+path = sys.argv[3]
+store = {"path": lambda: path, "store": lambda: OwnStore(read_folder(Path(path)))}[sys.argv[2]]()
+array = zarrow.open_array(store)
+"""
+
+
+@pytest.mark.parametrize(("kind", "told"), [("path", "large_list"), ("store", "Python is ending")])
+def test_a_read_at_the_end(written: dict[str, Written], kind: str, told: str) -> None:
+    """After all else that was to be done at the end: a result or an error, and no hang."""
+    here, path = str(Path(__file__).parent), str(written["chunks"].path)
+    done = run(AT_EXIT, here, kind, path, timeout=20)
+    assert told in done.stdout, done.stdout + done.stderr
     assert done.returncode == 0, done.stderr
 
 
