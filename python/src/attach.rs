@@ -1,5 +1,5 @@
 //! Threads that take and give up Python's lock while Python may be ending. A thread that asks for the lock of a Python that
-//! has ended reads memory that is gone; CPython 3.11 to 3.13 end a thread that asks while it ends, through Rust's frames.
+//! has ended reads memory that is gone; `CPython` 3.11 to 3.13 end a thread that asks while it ends, through Rust's frames.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
