@@ -10,9 +10,10 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyTuple};
 use zarrow::{ElementType, OpenOptions, ZarrFormat};
 
-use crate::attach::detach;
+use crate::attach::{called, detach};
 use crate::error::to_python;
 use crate::foreign::ForeignCodecs;
+use crate::fork::Held;
 
 /// A Zarr array that is open for reading. Made by `zarrow.open_array`; may be used from many threads.
 #[pyclass(module = "zarrow", frozen)]
@@ -21,7 +22,7 @@ pub(crate) struct Array {
     /// What decodes chunks with codecs that zarrow does not have.
     pub(crate) foreign: Option<Py<PyAny>>,
     /// The arguments of `_open_remote`, if that made it.
-    pub(crate) remote: Option<Py<PyDict>>,
+    pub(crate) remote: Option<Held<Py<PyDict>>>,
 }
 
 /// Opens the array in the directory `root`, or at node path `inside` of the zip file `root`; `zarr_format` is 2, 3 or
@@ -37,6 +38,7 @@ pub(crate) fn _open_local(
     foreign: Option<Py<PyAny>>,
     inside: Option<String>,
 ) -> PyResult<Array> {
+    let _inside = called(py);
     let format = zarr_format.map(|format| if format == 2 { ZarrFormat::V2 } else { ZarrFormat::V3 });
     let codecs = foreign.as_ref().map(|foreign| Arc::new(ForeignCodecs::new(foreign.clone_ref(py))) as Arc<_>);
     let options = OpenOptions::from(format).with_foreign_codecs(codecs);
@@ -56,6 +58,7 @@ impl Array {
     /// Length of each axis, in elements.
     #[getter]
     fn shape<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+        let _inside = called(py);
         PyTuple::new(py, self.inner.shape())
     }
 
@@ -69,6 +72,7 @@ impl Array {
     /// NumPy's `StringDType`, and of objects where NumPy 1 has no such type.
     #[getter]
     fn dtype<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let _inside = called(py);
         py.import("numpy")?.call_method1("dtype", (numpy_dtype(py, self.inner.element_type())?,))
     }
 
@@ -81,17 +85,22 @@ impl Array {
     /// The fields that are read of a structured data type, or None if all are.
     #[getter]
     fn fields<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyTuple>>> {
+        let _inside = called(py);
         self.inner.fields().map(|names| PyTuple::new(py, names)).transpose()
     }
 
     /// The same array, of whose structured elements only some fields are read.
     fn _with_fields(&self, py: Python<'_>, names: Vec<String>) -> PyResult<Self> {
+        let _inside = called(py);
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
         let inner = self.inner.with_fields(&names).map_err(|error| to_python(py, &error))?;
         Ok(Self {
             inner,
             foreign: self.foreign.as_ref().map(|foreign| foreign.clone_ref(py)),
-            remote: self.remote.as_ref().map(|remote| remote.clone_ref(py)),
+            remote: match &self.remote {
+                Some(remote) => Some(Held::new(remote.get(py)?.clone().unbind())),
+                None => None,
+            },
         })
     }
 
@@ -110,6 +119,7 @@ impl Array {
     /// NumPy data type of the items of an element, where elements are lists; None elsewhere.
     #[getter]
     fn _item_dtype<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let _inside = called(py);
         let ElementType::List(item) = self.inner.element_type() else { return Ok(None) };
         py.import("numpy")?.call_method1("dtype", (item.numpy_name(),)).map(Some)
     }
@@ -117,6 +127,7 @@ impl Array {
     /// Shape of a read chunk, in elements: a subchunk where the array is sharded. Not where they differ in shape.
     #[getter]
     fn chunks<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+        let _inside = called(py);
         if !self.inner.has_equal_chunks() {
             return Err(differing(&self.inner, "chunks", "read_chunk_sizes"));
         }
@@ -126,6 +137,7 @@ impl Array {
     /// Shape of a shard, in elements, or None where the array is not sharded. Not where they differ in shape.
     #[getter]
     fn shards<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyTuple>>> {
+        let _inside = called(py);
         if !self.inner.has_equal_shards() {
             return Err(differing(&self.inner, "shards", "write_chunk_sizes"));
         }
@@ -135,18 +147,21 @@ impl Array {
     /// The length of each read chunk, for each axis, cut where the array ends.
     #[getter]
     fn read_chunk_sizes<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+        let _inside = called(py);
         sizes(py, &self.inner, zarrow::Array::chunk_lengths)
     }
 
     /// The length of what each key of the store holds, for each axis, cut where the array ends.
     #[getter]
     fn write_chunk_sizes<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+        let _inside = called(py);
         sizes(py, &self.inner, zarrow::Array::shard_lengths)
     }
 
     /// The user attributes of the array.
     #[getter]
     fn attrs<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let _inside = called(py);
         // Parsed by Python, whose numbers have no bounds and which knows NaN.
         let document = self.inner.attributes_document();
         if document.is_empty() {
@@ -178,6 +193,7 @@ impl Array {
     }
 
     fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
+        let _inside = called(py);
         let shape = |shape: &[u64], is_equal: bool| -> PyResult<String> {
             Ok(if is_equal { PyTuple::new(py, shape)?.to_string() } else { "<variable>".to_owned() })
         };
@@ -195,6 +211,7 @@ impl Array {
     }
 
     fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyTuple>)> {
+        let _inside = called(py);
         if let Some(arguments) = &self.remote {
             return crate::remote::reduce(py, arguments, self.fields(py)?);
         }

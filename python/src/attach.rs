@@ -1,6 +1,9 @@
 //! Threads that take and give up Python's lock while Python may be ending. A thread that asks for the lock of a Python that
-//! has ended reads memory that is gone; `CPython` 3.11 to 3.13 end a thread that asks while it ends, through Rust's frames.
+//! has ended reads memory that is gone; `CPython` 3.11 to 3.13 end a thread that asks while it ends, and where frames of
+//! Rust are below that, they end the process. So at its end Python waits for threads that are in such frames and hold or
+//! await its lock, and keeps all others from asking for it.
 
+use std::cell::Cell;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::{self, ThreadId};
@@ -8,10 +11,10 @@ use std::time::{Duration, Instant};
 
 use pyo3::prelude::*;
 
-/// Python waits no longer than this, at its end, for threads that hold or await its lock: they may run Python's code.
+/// Python waits no longer than this, at its end, for threads that are inside: they may run Python's code.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Threads that hold or await Python's lock, and got into this module for it.
+/// Threads that are inside.
 static INSIDE: AtomicUsize = AtomicUsize::new(0);
 
 /// Whether Python is ending.
@@ -20,24 +23,51 @@ static ENDING: AtomicBool = AtomicBool::new(false);
 /// The thread that ends Python, which has its lock to the end.
 static ENDS: OnceLock<ThreadId> = OnceLock::new();
 
-/// The right to hold or await Python's lock.
-struct Inside;
+thread_local! {
+    /// How many `Inside` this thread has.
+    static DEPTH: Cell<usize> = const { Cell::new(0) };
+}
+
+/// The right of a thread to hold or await Python's lock in frames of Rust, or below them.
+pub(crate) struct Inside(());
 
 impl Inside {
-    /// `None` if Python is ending, but for the thread that ends it.
-    fn enter() -> Option<Self> {
-        INSIDE.fetch_add(1, Ordering::SeqCst);
-        let inside = Self;
-        let may = !ENDING.load(Ordering::SeqCst) || ENDS.get() == Some(&thread::current().id());
-        may.then_some(inside)
+    /// `None` if Python is ending, but for the thread that ends it and for those that it waits for.
+    pub(crate) fn enter() -> Option<Self> {
+        let depth = DEPTH.get();
+        if depth == 0 {
+            INSIDE.fetch_add(1, Ordering::SeqCst);
+            if ENDING.load(Ordering::SeqCst) && ENDS.get() != Some(&thread::current().id()) {
+                INSIDE.fetch_sub(1, Ordering::SeqCst);
+                return None;
+            }
+        }
+        DEPTH.set(depth + 1);
+        Some(Self(()))
     }
 }
 
 impl Drop for Inside {
     fn drop(&mut self) {
-        // A forked child counts from 0 again.
-        let _ = INSIDE.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |inside| inside.checked_sub(1));
+        let depth = DEPTH.get() - 1;
+        DEPTH.set(depth);
+        if depth == 0 {
+            INSIDE.fetch_sub(1, Ordering::SeqCst);
+        }
     }
+}
+
+/// To be held by what Python calls, as long as it may call Python. Where Python is ending, this thread waits for the end
+/// of the process.
+#[must_use]
+pub(crate) fn called(py: Python<'_>) -> Inside {
+    Inside::enter().unwrap_or_else(|| {
+        py.detach(|| {
+            loop {
+                thread::park();
+            }
+        })
+    })
 }
 
 /// Works with Python's lock. `None` if Python is ending.
@@ -46,18 +76,41 @@ pub(crate) fn attach<T>(work: impl FnOnce(Python<'_>) -> T) -> Option<T> {
     Python::try_attach(work)
 }
 
-/// Works without Python's lock. Where Python ends meanwhile, this thread waits for the end of the process.
-pub(crate) fn detach<T: Send>(py: Python<'_>, work: impl FnOnce() -> T + Send) -> T {
-    let (done, _inside) = py.detach(|| {
-        let done = work();
+/// A thread that is outside for a while, and goes in again when this is dropped.
+struct Outside {
+    depth: usize,
+}
+
+impl Outside {
+    fn leave() -> Self {
+        let depth = DEPTH.replace(0);
+        if depth > 0 {
+            INSIDE.fetch_sub(1, Ordering::SeqCst);
+        }
+        Self { depth }
+    }
+}
+
+impl Drop for Outside {
+    fn drop(&mut self) {
         loop {
             if let Some(inside) = Inside::enter() {
-                return (done, inside);
+                DEPTH.set(self.depth + 1);
+                drop(inside);
+                return;
             }
             thread::park();
         }
-    });
-    done
+    }
+}
+
+/// Works without Python's lock, and not inside. Where Python ends meanwhile, this thread waits for the end of the process.
+pub(crate) fn detach<T: Send>(py: Python<'_>, work: impl FnOnce() -> T + Send) -> T {
+    let _inside = called(py);
+    py.detach(|| {
+        let _outside = Outside::leave();
+        work()
+    })
 }
 
 /// Keeps all other threads from asking for Python's lock, and waits for those that do. For `atexit.register`.
@@ -73,5 +126,5 @@ pub(crate) fn _at_exit(py: Python<'_>) {
 
 /// Forgets the threads that stayed behind in the parent process.
 pub(crate) fn forked_child() {
-    INSIDE.store(0, Ordering::SeqCst);
+    INSIDE.store(usize::from(DEPTH.get() > 0), Ordering::SeqCst);
 }

@@ -7,7 +7,7 @@ use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use zarrow::fork;
 
-use crate::attach;
+use crate::attach::{self, Inside};
 
 /// What holds a fork off takes microseconds. A fork that waited so long goes on, as it would without zarrow.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -18,7 +18,7 @@ pub(crate) fn _before_fork(py: Python<'_>) {
     let begun = Instant::now();
     // Announced by a thread that is attached, so none waits for the other: who holds forks off may wait to be attached.
     while !fork::announce() && begun.elapsed() < PATIENCE {
-        py.detach(|| thread::sleep(Duration::from_micros(50)));
+        attach::detach(py, || thread::sleep(Duration::from_micros(50)));
     }
 }
 
@@ -45,8 +45,8 @@ impl<T> Held<T> {
     }
 }
 
-impl Held<Py<PyAny>> {
-    pub(crate) fn get<'py>(&self, py: Python<'py>) -> PyResult<&Bound<'py, PyAny>> {
+impl<T> Held<Py<T>> {
+    pub(crate) fn get<'py>(&self, py: Python<'py>) -> PyResult<&Bound<'py, T>> {
         self.0
             .as_ref()
             .map(|object| object.bind(py))
@@ -62,6 +62,11 @@ impl<T: AsRef<[u8]>> AsRef<[u8]> for Held<T> {
 
 impl<T> Drop for Held<T> {
     fn drop(&mut self) {
+        // Letting go of it may call Python, if this thread is attached.
+        let Some(_inside) = Inside::enter() else {
+            std::mem::forget(self.0.take());
+            return;
+        };
         let held_off = fork::hold_off();
         self.0 = None;
         drop(held_off);

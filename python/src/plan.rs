@@ -7,6 +7,7 @@ use pyo3_arrow::{PyArray, PyRecordBatch};
 use zarrow::PlanOptions;
 
 use crate::array::Array;
+use crate::attach::called;
 use crate::error::to_python;
 use crate::interrupt::interruptibly;
 use crate::read::{Options, Watch, read_interruptibly};
@@ -26,6 +27,7 @@ pub(crate) struct Plan {
 #[pyo3(signature = (*args))]
 pub(crate) fn _plan(py: Python<'_>, args: Bound<'_, PyTuple>) -> PyResult<Plan> {
     type Args<'py> = (Vec<Bound<'py, Array>>, Option<Bound<'py, PyAny>>, Bound<'py, Selections>, bool, Options);
+    let _inside = called(py);
     let (arrays, sources, selections, promote, options): Args<'_> = args.extract()?;
     let arrays: Vec<_> = arrays.iter().map(|array| array.get().inner.clone()).collect();
     let sources = sources.map(|sources| crate::read::sources(&sources)).transpose()?;
@@ -48,6 +50,7 @@ impl Plan {
     /// Shape of each row in the result: int64 of shape (rows, kept axes).
     #[getter]
     fn row_shapes<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let _inside = called(py);
         let selections = self.inner.selections();
         let extents = (0..selections.len()).flat_map(|row| selections.extents(row));
         let extents: Int64Array = extents.map(|extent| extent as i64).collect();
@@ -88,6 +91,7 @@ impl Plan {
 
     /// The read chunks as a pyarrow record batch.
     fn chunks<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let _inside = called(py);
         let batch: RecordBatch = self.inner.chunks().map_err(|error| to_python(py, &error))?;
         py.import("pyarrow")?.call_method1("record_batch", (PyRecordBatch::new(batch),))
     }
@@ -101,6 +105,7 @@ impl Plan {
         threads: Option<usize>,
         memory_limit: Option<usize>,
     ) -> PyResult<Bound<'py, PyAny>> {
+        let _inside = called(py);
         let mut options = self.options.to_core();
         if threads.is_some() {
             options = options.with_threads(threads);
@@ -131,6 +136,7 @@ impl Plan {
     }
 
     fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyTuple>)> {
+        let _inside = called(py);
         Ok((py.import("zarrow._zarrow")?.getattr("_plan")?, self.made.bind(py).clone()))
     }
 }

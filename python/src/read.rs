@@ -12,6 +12,7 @@ use pyo3_arrow::PyArray;
 use zarrow::{MissingChunks, PlanOptions, Progress, ReadOptions};
 
 use crate::array::Array;
+use crate::attach::called;
 use crate::cache::ChunkCache;
 use crate::error::exception;
 use crate::interrupt::{Canceller, Teller, interruptibly};
@@ -95,6 +96,7 @@ pub(crate) fn _read<'py>(
     options: Options,
     watch: Watch<'py>,
 ) -> PyResult<(Bound<'py, PyAny>, ReadStats)> {
+    let _inside = called(py);
     let arrays: Vec<_> = arrays.iter().map(|array| array.get().inner.clone()).collect();
     let (indexing, promote) = meaning;
     let of = of.map(|of| sources(&of)).transpose()?;
@@ -149,6 +151,7 @@ pub(crate) fn read_interruptibly<'py>(
 /// The stats of which `values` is the `as_dict`, for pickle.
 #[pyfunction]
 pub(crate) fn _read_stats(values: &Bound<'_, PyDict>) -> PyResult<ReadStats> {
+    let _inside = called(values.py());
     let get = |name: &str| values.as_any().get_item(name);
     let count = |name: &str| get(name)?.extract::<usize>();
     let seconds = |name: &str| Ok::<_, PyErr>(Duration::try_from_secs_f64(get(name)?.extract()?).unwrap_or_default());
@@ -265,6 +268,7 @@ impl ReadStats {
 
     /// All counters by name.
     fn as_dict<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let _inside = called(py);
         let dict = PyDict::new(py);
         dict.set_item("rows", self.rows())?;
         dict.set_item("chunks_fetched", self.chunks_fetched())?;
@@ -285,6 +289,7 @@ impl ReadStats {
     }
 
     fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyAny>, (Bound<'py, PyDict>,))> {
+        let _inside = called(py);
         Ok((py.import("zarrow._zarrow")?.getattr("_read_stats")?, (self.as_dict(py)?,)))
     }
 

@@ -17,7 +17,7 @@ use zarrow::zarrs::storage::{
 use zarrow::{ObjectStores, OpenOptions, ZarrFormat};
 
 use crate::array::Array;
-use crate::attach::attach;
+use crate::attach::{attach, called};
 use crate::foreign::{ForeignCodecs, ended, told};
 use crate::fork::Held;
 use crate::interrupt::{Canceller, interruptibly};
@@ -57,6 +57,7 @@ pub(crate) fn _open_remote(
     arguments: Bound<'_, PyDict>,
     watch: Option<Bound<'_, PyDict>>,
 ) -> PyResult<Array> {
+    let _inside = called(py);
     let Remote { kind, store, storage_options, path, zarr_format, fields, foreign, metadata } = arguments.extract()?;
     let format = zarr_format.map(|format| if format == 2 { ZarrFormat::V2 } else { ZarrFormat::V3 });
     let codecs = foreign.as_ref().map(|foreign| Arc::new(ForeignCodecs::new(foreign.clone_ref(py))) as Arc<_>);
@@ -85,7 +86,7 @@ pub(crate) fn _open_remote(
         array.with_fields(&fields.iter().map(String::as_str).collect::<Vec<_>>())
     };
     let inner = interruptibly(py, None, open)?;
-    Ok(Array { inner, foreign, remote: Some(arguments.unbind()) })
+    Ok(Array { inner, foreign, remote: Some(Held::new(arguments.unbind())) })
 }
 
 fn with_metadata(options: OpenOptions, documents: &Bound<'_, PyDict>) -> PyResult<OpenOptions> {
@@ -106,6 +107,7 @@ pub(crate) fn _remote_get(
     storage_options: Option<Bound<'_, PyDict>>,
     keys: Vec<String>,
 ) -> PyResult<Vec<Option<Vec<u8>>>> {
+    let _inside = called(py);
     match Where::new(kind, &store, storage_options)? {
         Where::Objects(stores) => interruptibly(py, None, |cancel| stores?.get(&keys, cancel)),
         Where::Bridge(_) => Err(PyValueError::new_err("a bridge is asked directly")),
@@ -121,6 +123,7 @@ pub(crate) fn _remote_list(
     storage_options: Option<Bound<'_, PyDict>>,
     path: String,
 ) -> PyResult<Vec<String>> {
+    let _inside = called(py);
     match Where::new(kind, &store, storage_options)? {
         Where::Objects(stores) => interruptibly(py, None, |cancel| stores?.list(&path, cancel)),
         Where::Bridge(_) => Err(PyValueError::new_err("a bridge is asked directly")),
@@ -284,10 +287,10 @@ impl AsyncReadableStorageTraits for Bridge {
 /// What `__reduce__` of an array in such a store gives.
 pub(crate) fn reduce<'py>(
     py: Python<'py>,
-    arguments: &Py<PyDict>,
+    arguments: &Held<Py<PyDict>>,
     fields: Option<Bound<'py, PyTuple>>,
 ) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyTuple>)> {
-    let arguments = arguments.bind(py).copy()?;
+    let arguments = arguments.get(py)?.copy()?;
     arguments.set_item("fields", fields)?;
     let open = py.import("zarrow._zarrow")?.getattr("_open_remote")?;
     Ok((open, (arguments,).into_pyobject(py)?))

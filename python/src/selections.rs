@@ -11,6 +11,7 @@ use pyo3_arrow::PyArray;
 use zarrow::{Indexing, Indices, Item, Mask, OutOfBounds, Points};
 
 use crate::array::Array;
+use crate::attach::called;
 use crate::error::{exception, to_python};
 
 /// Many selections. Made by `zarrow.ranges` and its like.
@@ -34,6 +35,7 @@ impl Selections {
     }
 
     fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyTuple>)> {
+        let _inside = called(py);
         Ok((py.import("zarrow._zarrow")?.getattr(self.made.0)?, self.made.1.bind(py).clone()))
     }
 }
@@ -44,6 +46,7 @@ impl Selections {
 pub(crate) fn _boxes(py: Python<'_>, args: Bound<'_, PyTuple>) -> PyResult<Selections> {
     type Args<'py> =
         (String, Bound<'py, PyAny>, Bound<'py, PyAny>, Option<Bound<'py, PyAny>>, usize, usize, usize, String);
+    let _inside = called(py);
     let (kind, starts, stops, steps, rows, ndim, first, out_of_bounds): Args<'_> = args.extract()?;
     let inner = if ndim == 0 {
         zarrow::Selections::items(std::iter::repeat_n([], rows))
@@ -69,6 +72,7 @@ pub(crate) fn _boxes(py: Python<'_>, args: Bound<'_, PyTuple>) -> PyResult<Selec
 #[pyfunction]
 #[pyo3(signature = (*args))]
 pub(crate) fn _lists(py: Python<'_>, args: Bound<'_, PyTuple>) -> PyResult<Selections> {
+    let _inside = called(py);
     let (offsets, values, valid, axis): (Bound<'_, PyAny>, Bound<'_, PyAny>, Option<PyArray>, usize) =
         args.extract()?;
     let valid = valid.map(|valid| Ok::<_, PyErr>(NullBuffer::new(booleans(&valid)?.values().clone()))).transpose()?;
@@ -85,6 +89,7 @@ pub(crate) fn _lists(py: Python<'_>, args: Bound<'_, PyTuple>) -> PyResult<Selec
 #[pyo3(signature = (*args))]
 pub(crate) fn _items(py: Python<'_>, args: Bound<'_, PyTuple>) -> PyResult<Selections> {
     type Args<'py> = (Bound<'py, PyAny>, String, Vec<Bound<'py, Array>>, Option<Bound<'py, PyAny>>);
+    let _inside = called(py);
     let (selections, indexing, arrays, of): Args<'_> = args.extract()?;
     let arrays: Vec<_> = arrays.iter().map(|array| array.get().inner.clone()).collect();
     let of = of.map(|of| crate::read::sources(&of)).transpose()?;

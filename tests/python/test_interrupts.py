@@ -155,12 +155,18 @@ store = {
     "path": lambda: path,
     "mapping": lambda: OwnMapping(read_folder(Path(path)), 0.001),
     "store": lambda: OwnStore(read_folder(Path(path)), 0.001),
+    "selections": lambda: path,
 }[kind]()
+class Slow:
+    def __index__(self):
+        time.sleep(0.1)
+        return 1
+asked = [np.s_[Slow():]] if kind == "selections" else [...]
 array = zarrow.open_array(store)
 def read():
     try:
         while True:
-            zarrow.read_ragged(array, [...])
+            zarrow.read_ragged(array, asked)
     except BaseException:
         pass
 for _ in range(4):
@@ -171,7 +177,7 @@ print("over", flush=True)
 """
 
 
-@pytest.mark.parametrize("kind", ["hangs", "path", "mapping", "store"])
+@pytest.mark.parametrize("kind", ["hangs", "path", "mapping", "store", "selections"])
 def test_a_process_ends_while_threads_read(
     written: dict[str, Written], proxy: Proxy, kind: str
 ) -> None:
