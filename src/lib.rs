@@ -53,7 +53,10 @@ mod read;
 mod selection;
 mod store;
 
-pub use crate::arrow::{ElementType, Member, NarrowFloat, Ragged, StructType, Time, Unit, read_batch};
+pub use crate::arrow::{
+    ElementType, Member, NarrowFloat, Ragged, StructType, Time, Unit, read_batch, read_batch_async,
+    read_batch_with_stats,
+};
 pub use crate::cache::ChunkCache;
 pub use crate::chunk::{Array, ForeignCodecs, ForeignDecoder, ForeignError, ForeignObjects, OpenOptions};
 pub use crate::error::{Error, ErrorKind, Result};

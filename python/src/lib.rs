@@ -34,11 +34,13 @@ fn _zarrow(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(remote::_remote_list, module)?)?;
     module.add_function(wrap_pyfunction!(array::_open_local, module)?)?;
     module.add_function(wrap_pyfunction!(remote::_open_remote, module)?)?;
+    module.add_function(wrap_pyfunction!(remote::_open_remotes, module)?)?;
     module.add_function(wrap_pyfunction!(selections::_boxes, module)?)?;
     module.add_function(wrap_pyfunction!(selections::_lists, module)?)?;
     module.add_function(wrap_pyfunction!(selections::_items, module)?)?;
     module.add_function(wrap_pyfunction!(plan::_plan, module)?)?;
     module.add_function(wrap_pyfunction!(read::_read, module)?)?;
+    module.add_function(wrap_pyfunction!(read::_read_batch, module)?)?;
     module.add_function(wrap_pyfunction!(read::_read_stats, module)?)?;
     Ok(())
 }

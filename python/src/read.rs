@@ -5,10 +5,11 @@ use std::time::{Duration, Instant};
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::UInt32Type;
+use arrow_schema::DataType;
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
-use pyo3_arrow::PyArray;
+use pyo3_arrow::{PyArray, PyRecordBatch};
 use zarrow::{MissingChunks, PlanOptions, Progress, ReadOptions};
 
 use crate::array::Array;
@@ -114,16 +115,62 @@ pub(crate) fn _read<'py>(
     })
 }
 
-/// The C data interface of pyarrow takes lists of this depth.
+/// Reads `selections` (`zarrow.Selections` or an iterable) of each of `arrays`: a pyarrow record batch with a column of
+/// that name for each, and the stats.
+#[pyfunction]
+#[pyo3(signature = (arrays, selections, indexing, options, watch))]
+pub(crate) fn _read_batch<'py>(
+    py: Python<'py>,
+    arrays: Vec<(String, Bound<'py, Array>)>,
+    selections: &Bound<'py, PyAny>,
+    indexing: &str,
+    options: Options,
+    watch: Watch<'py>,
+) -> PyResult<(Bound<'py, PyAny>, ReadStats)> {
+    let _inside = called(py);
+    let (names, arrays): (Vec<String>, Vec<zarrow::Array>) =
+        arrays.into_iter().map(|(name, array)| (name, array.get().inner.clone())).unzip();
+    let selections = match selections.cast::<Selections>() {
+        Ok(selections) => selections.get().inner.clone(),
+        Err(_) => from_python(py, selections, indexing, Targets { arrays: &arrays, of: None })?,
+    };
+    let arrays: Vec<_> = names.iter().map(String::as_str).zip(&arrays).collect();
+    let (batch, inner) =
+        watched(py, options.to_core(), &watch, |options| zarrow::read_batch_with_stats(&arrays, &selections, options))?;
+    for column in batch.columns() {
+        check_depth(py, column.data_type(), MAX_DEPTH - 1)?;
+    }
+    Ok((py.import("pyarrow")?.call_method1("record_batch", (PyRecordBatch::new(batch),))?, ReadStats { inner }))
+}
+
+/// The C data interface of pyarrow takes lists of this depth, in an array; a record batch is one level more.
 const MAX_DEPTH: usize = 63;
 
-/// Reads, and hands the result to pyarrow.
-pub(crate) fn read_interruptibly<'py>(
-    py: Python<'py>,
+/// How many lists or structs lie in each other.
+fn depth(data_type: &DataType) -> usize {
+    match data_type {
+        DataType::LargeList(item) | DataType::FixedSizeList(item, _) => 1 + depth(item.data_type()),
+        DataType::Struct(fields) => 1 + fields.iter().map(|field| depth(field.data_type())).max().unwrap_or(0),
+        _ => 0,
+    }
+}
+
+fn check_depth(py: Python<'_>, data_type: &DataType, most: usize) -> PyResult<()> {
+    let depth = depth(data_type);
+    if depth <= most {
+        return Ok(());
+    }
+    let message = format!("the selections keep {depth} axes; expected at most {most}: pyarrow takes no deeper lists");
+    Err(exception(py, "SelectionError", message))
+}
+
+/// Reads, watched over.
+fn watched<T: Send>(
+    py: Python<'_>,
     options: ReadOptions,
     watch: &Watch<'_>,
-    read: impl FnOnce(&ReadOptions) -> zarrow::Result<zarrow::Ragged> + Send,
-) -> PyResult<(Bound<'py, PyAny>, ReadStats)> {
+    read: impl FnOnce(&ReadOptions) -> zarrow::Result<T> + Send,
+) -> PyResult<T> {
     let progress = Arc::new(Progress::default());
     let teller = watch.progress.as_ref().map(|callable| Teller { callable: callable.clone().unbind(), progress });
     let mut options = options.with_progress(teller.as_ref().map(|teller| teller.progress.clone()));
@@ -135,15 +182,21 @@ pub(crate) fn read_interruptibly<'py>(
     if let Some(canceller) = &watch.cancel {
         options = options.with_cancel(canceller.get().0.clone());
     }
-    let ragged = interruptibly(py, teller.as_ref(), |cancel| read(&options.with_cancel(cancel)))?;
+    interruptibly(py, teller.as_ref(), |cancel| read(&options.with_cancel(cancel)))
+}
+
+/// Reads, and hands the result to pyarrow.
+pub(crate) fn read_interruptibly<'py>(
+    py: Python<'py>,
+    options: ReadOptions,
+    watch: &Watch<'_>,
+    read: impl FnOnce(&ReadOptions) -> zarrow::Result<zarrow::Ragged> + Send,
+) -> PyResult<(Bound<'py, PyAny>, ReadStats)> {
+    let ragged = watched(py, options, watch, read)?;
     let stats = ReadStats { inner: *ragged.stats() };
-    let depth = ragged.offsets().len() + ragged.element_type().depth();
-    if depth > MAX_DEPTH {
-        let message =
-            format!("the selections keep {depth} axes; expected at most {MAX_DEPTH}: pyarrow takes no deeper lists");
-        return Err(exception(py, "SelectionError", message));
-    }
-    let rows = PyArray::from_array_ref(ragged.into_array());
+    let rows = ragged.into_array();
+    check_depth(py, rows.data_type(), MAX_DEPTH)?;
+    let rows = PyArray::from_array_ref(rows);
     // pyarrow takes it over through the C data interface: no copy.
     Ok((py.import("pyarrow")?.call_method1("array", (rows,))?, stats))
 }

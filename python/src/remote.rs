@@ -1,7 +1,9 @@
 //! Stores that are not on this machine: URLs, obstore's stores, and whatever Python can ask for keys.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
 use std::time::Duration;
 
 use pyo3::exceptions::PyValueError;
@@ -14,7 +16,7 @@ use zarrow::zarrs::storage::byte_range::{ByteRange, ByteRangeIterator};
 use zarrow::zarrs::storage::{
     AsyncMaybeBytesIterator, AsyncReadableStorageTraits, Bytes, MaybeBytes, StorageError, StoreKey,
 };
-use zarrow::{ObjectStores, OpenOptions, ZarrFormat};
+use zarrow::{ErrorKind, ObjectStores, OpenOptions, ZarrFormat};
 
 use crate::array::Array;
 use crate::attach::{attach, called};
@@ -49,6 +51,27 @@ struct Watch<'py> {
     cancel: Option<Bound<'py, Canceller>>,
 }
 
+/// An array that is to be opened.
+struct Request {
+    stores: Where,
+    path: String,
+    options: OpenOptions,
+    fields: Option<Vec<String>>,
+}
+
+impl Request {
+    fn open(self, cancel: Arc<AtomicBool>) -> zarrow::Result<zarrow::Array> {
+        let Self { stores, path, options, fields } = self;
+        let options = options.with_cancel(cancel);
+        let array = match stores {
+            Where::Objects(stores) => zarrow::Array::open_object_store(&stores?, &path, options)?,
+            Where::Bridge(bridge) => zarrow::Array::open_async(bridge, &path, options)?,
+        };
+        let Some(fields) = fields else { return Ok(array) };
+        array.with_fields(&fields.iter().map(String::as_str).collect::<Vec<_>>())
+    }
+}
+
 /// Opens an array in a store that is not on this machine. Its only argument is a dict of `Remote`.
 #[pyfunction]
 #[pyo3(signature = (arguments, watch = None))]
@@ -58,6 +81,70 @@ pub(crate) fn _open_remote(
     watch: Option<Bound<'_, PyDict>>,
 ) -> PyResult<Array> {
     let _inside = called(py);
+    let (request, foreign) = request(&arguments, watch.as_ref())?;
+    let inner = interruptibly(py, None, |cancel| request.open(cancel))?;
+    Ok(Array { inner, foreign, remote: Some(Held::new(arguments.unbind())) })
+}
+
+/// [`_open_remote`] of many arrays, all at once.
+#[pyfunction]
+#[pyo3(signature = (arguments, watch = None))]
+pub(crate) fn _open_remotes(
+    py: Python<'_>,
+    arguments: Vec<Bound<'_, PyDict>>,
+    watch: Option<Bound<'_, PyDict>>,
+) -> PyResult<Vec<Array>> {
+    let _inside = called(py);
+    let requests = arguments.iter().map(|arguments| request(arguments, watch.as_ref()));
+    let (requests, foreign): (Vec<_>, Vec<_>) = requests.collect::<PyResult<Vec<_>>>()?.into_iter().unzip();
+    let opened = interruptibly(py, None, |cancel| open_all(requests, &cancel))?;
+    let array = |((inner, foreign), arguments): ((_, _), Bound<'_, PyDict>)| Array {
+        inner,
+        foreign,
+        remote: Some(Held::new(arguments.unbind())),
+    };
+    Ok(opened.into_iter().zip(foreign).zip(arguments).map(array).collect())
+}
+
+/// Arrays that are opened at once: each takes a thread, which waits most of the time.
+const AT_ONCE: usize = 64;
+
+/// Opens all. The first that fails ends the others.
+fn open_all(requests: Vec<Request>, cancel: &Arc<AtomicBool>) -> zarrow::Result<Vec<zarrow::Array>> {
+    let count = requests.len();
+    let requests = Mutex::new(requests.into_iter().enumerate());
+    let opened = Mutex::new(Vec::with_capacity(count));
+    thread::scope(|scope| {
+        for _ in 0..count.min(AT_ONCE) {
+            scope.spawn(|| {
+                loop {
+                    let request = lock(&requests).next();
+                    let Some((number, request)) = request else { return };
+                    let array = request.open(cancel.clone());
+                    if array.is_err() {
+                        cancel.store(true, Ordering::Relaxed);
+                    }
+                    lock(&opened).push((number, array));
+                }
+            });
+        }
+    });
+    let mut opened = opened.into_inner().unwrap_or_else(PoisonError::into_inner);
+    // Of several that failed, the first that was not ended by another.
+    opened.sort_by_key(|(number, array)| {
+        let is_cancelled = array.as_ref().is_err_and(|error| error.kind() == ErrorKind::Cancelled);
+        (is_cancelled, *number)
+    });
+    opened.into_iter().map(|(_, array)| array).collect()
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// What to open, and what decodes chunks with codecs that zarrow does not have.
+fn request(arguments: &Bound<'_, PyDict>, watch: Option<&Bound<'_, PyDict>>) -> PyResult<(Request, Option<Py<PyAny>>)> {
+    let py = arguments.py();
     let Remote { kind, store, storage_options, path, zarr_format, fields, foreign, metadata } = arguments.extract()?;
     let format = zarr_format.map(|format| if format == 2 { ZarrFormat::V2 } else { ZarrFormat::V3 });
     let codecs = foreign.as_ref().map(|foreign| Arc::new(ForeignCodecs::new(foreign.clone_ref(py))) as Arc<_>);
@@ -76,17 +163,7 @@ pub(crate) fn _open_remote(
         }
     }
     let stores = Where::new(&kind, &store, storage_options)?;
-    let open = |cancel| {
-        let options = options.with_cancel(cancel);
-        let array = match stores {
-            Where::Objects(stores) => zarrow::Array::open_object_store(&stores?, &path, options)?,
-            Where::Bridge(bridge) => zarrow::Array::open_async(bridge, &path, options)?,
-        };
-        let Some(fields) = fields else { return Ok(array) };
-        array.with_fields(&fields.iter().map(String::as_str).collect::<Vec<_>>())
-    };
-    let inner = interruptibly(py, None, open)?;
-    Ok(Array { inner, foreign, remote: Some(Held::new(arguments.unbind())) })
+    Ok((Request { stores, path, options, fields }, foreign))
 }
 
 fn with_metadata(options: OpenOptions, documents: &Bound<'_, PyDict>) -> PyResult<OpenOptions> {
@@ -189,7 +266,7 @@ impl Drop for UnderWay {
 
 /// Takes an answer of a bridge.
 #[pyclass(module = "zarrow", frozen)]
-pub(crate) struct Reply(std::sync::Mutex<Option<oneshot::Sender<Result<MaybeBytes, PythonError>>>>);
+pub(crate) struct Reply(Mutex<Option<oneshot::Sender<Result<MaybeBytes, PythonError>>>>);
 
 /// An exception of a store, as text.
 #[derive(Debug)]
@@ -205,7 +282,7 @@ impl fmt::Display for PythonError {
 impl Reply {
     /// Takes the value, None if there is none, or what went wrong.
     fn __call__(&self, value: Option<PyBackedBytes>, error: Option<String>) {
-        let sender = self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner).take();
+        let sender = lock(&self.0).take();
         let value = match error {
             Some(error) => Err(PythonError(error)),
             None => Ok(value.map(|value| Bytes::from_owner(Held::new(value)))),
@@ -218,7 +295,7 @@ impl Reply {
 
     /// Whether nobody waits for the answer any more.
     fn is_abandoned(&self) -> bool {
-        let sender = self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let sender = lock(&self.0);
         sender.as_ref().is_none_or(oneshot::Sender::is_closed)
     }
 }
@@ -233,7 +310,7 @@ impl Bridge {
                 Some(ByteRange::Suffix(len)) => (None, None, Some(len)),
             };
             let ask = || {
-                let reply = Py::new(py, Reply(std::sync::Mutex::new(Some(sender))))?;
+                let reply = Py::new(py, Reply(Mutex::new(Some(sender))))?;
                 self.0.get(py)?.call_method1("ask", (key.as_str(), start, stop, suffix, reply))
             };
             // The text alone: an exception is not for threads without Python.

@@ -8,11 +8,12 @@
     [[[1, 2], [7, 8]], [[18, 19, 20, 21, 22, 23]]]
 
 Start with :func:`read_ragged`. Use :func:`ranges`, :func:`boxes`, :func:`windows`, :func:`rows` and
-:func:`indices` where the selections are columns of numbers, :func:`open_array` to read one array
-many times, and :func:`plan` to see what a read will do.
+:func:`indices` where the selections are columns of numbers, :func:`read_batch` for several arrays,
+:func:`open_array` to read one array many times, and :func:`plan` to see what a read will do.
 """
 
 from zarrow._api import plan, read_ragged, read_ragged_async
+from zarrow._batch import read_batch, read_batch_async
 from zarrow._group import Group, open_group
 from zarrow._open import open_array
 from zarrow._selections import boxes, indices, ranges, rows, windows
@@ -54,6 +55,8 @@ __all__ = [
     "open_group",
     "plan",
     "ranges",
+    "read_batch",
+    "read_batch_async",
     "read_ragged",
     "read_ragged_async",
     "rows",

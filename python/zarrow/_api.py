@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import functools
 import os
 import time
 from typing import TYPE_CHECKING, Any, Literal, overload
@@ -14,10 +12,10 @@ import pyarrow as pa
 from zarrow import _zarrow
 from zarrow._columns import _column, _type_name
 from zarrow._items import check_selections, settled
-from zarrow._open import opened
+from zarrow._open import all_opened
 from zarrow._options import check_indexing, check_promote, check_timeout, options, watch
-from zarrow._stores import readers
-from zarrow._zarrow import Array, Canceller, Selections
+from zarrow._stores import awaited
+from zarrow._zarrow import Array, Selections
 from zarrow.errors import SelectionError
 
 if TYPE_CHECKING:
@@ -31,7 +29,7 @@ if TYPE_CHECKING:
         ProgressCallback,
         Selection,
     )
-    from zarrow._zarrow import ChunkCache, Plan, ReadStats
+    from zarrow._zarrow import Canceller, ChunkCache, Plan, ReadStats
 
 
 @overload
@@ -391,19 +389,13 @@ async def read_ragged_async(
     >>> asyncio.run(zarrow.read_ragged_async("dial.zarr", [np.s_[1:3], np.s_[10:]])).to_pylist()
     [[1, 2], [10, 11]]
     """
-    canceller = Canceller()
-    read = functools.partial(
+    return await awaited(
         _read_ragged, array, selections, path=path, sources=sources, promote=promote,
         fields=fields, indexing=indexing, missing_chunks=missing_chunks, fill=fill,
         return_stats=return_stats, threads=threads, memory_limit=memory_limit,
         storage_options=storage_options, concurrency=concurrency, max_gap=max_gap,
-        timeout=timeout, progress=progress, cache=cache, canceller=canceller,
+        timeout=timeout, progress=progress, cache=cache,
     )  # fmt: skip
-    try:
-        return await asyncio.get_running_loop().run_in_executor(readers(), read)
-    except asyncio.CancelledError:
-        canceller.cancel()
-        raise
 
 
 def plan(
@@ -483,7 +475,7 @@ def _open_arrays(
                 f"sources was given, but array is of type {_type_name(array)}; "
                 "expected sources= only with a list of arrays: pass [array], or list(arrays)"
             )
-        handle = opened(array, path, storage_options, watch=watch)
+        [handle] = all_opened([array], path, storage_options, watch=watch)
         return [_choose(handle, names)], None
     if not array:
         raise ValueError("array is an empty list; expected at least one array")
@@ -499,14 +491,16 @@ def _open_arrays(
         )
     known: dict[tuple[str | int, int], Array] = {}  # an array that is given twice is read once
     handles = []
-    for each in array:
-        handle = opened(each, path, storage_options, watch=watch)
-        if handle is not each:
+    opened = all_opened(array, path, storage_options, watch=watch)
+    for each, handle in zip(array, opened, strict=True):
+        if handle is each:
+            same = handle
+        else:
             # Stores of Python are told apart by nothing but themselves.
             is_named = isinstance(each, (str, os.PathLike)) or handle._is_local
             what = handle.path if is_named else id(each)
-            handle = known.setdefault((what, handle.zarr_format), handle)
-        handles.append(_choose(handle, names))
+            same = known.setdefault((what, handle.zarr_format), handle)
+        handles.append(_choose(same, names))
     return handles, pa.array(of.astype(np.uint32))
 
 

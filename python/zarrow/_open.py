@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -109,18 +109,44 @@ def open_array(
     >>> image.shape, image.dtype.name, image.chunks
     ((100, 80), 'float32', (32, 32))
     """
-    return opened(store, path, storage_options, allow_pickle=allow_pickle)
+    [array] = all_opened([store], path, storage_options, allow_pickle=allow_pickle)
+    return array
 
 
-def opened(
-    store: Any,
+def all_opened(
+    stores: Sequence[Any],
     path: str | None,
     storage_options: Mapping[str, Any] | None,
     *,
     allow_pickle: bool = False,
     watch: dict[str, Any] | None = None,
-) -> Array:
-    """Open an array, unless `watch` ends that."""
+) -> list[Array]:
+    """Open arrays, those that are far away all at once, unless `watch` ends that."""
+    near: dict[int | str, Array] = {}
+    far: dict[int | str, dict[str, Any]] = {}
+    given = [store if isinstance(store, str) else id(store) for store in stores]
+    for what, store in dict(zip(given, stores, strict=True)).items():
+        found = _found(store, path, storage_options, allow_pickle=allow_pickle)
+        if isinstance(found, Array):
+            near[what] = found
+        else:
+            far[what] = found
+    if len(far) == 1:
+        [(what, arguments)] = far.items()
+        near[what] = _zarrow._open_remote(arguments, watch)
+    elif far:
+        near.update(zip(far, _zarrow._open_remotes(list(far.values()), watch), strict=True))
+    return [near[what] for what in given]
+
+
+def _found(
+    store: Any,
+    path: str | None,
+    storage_options: Mapping[str, Any] | None,
+    *,
+    allow_pickle: bool,
+) -> Array | dict[str, Any]:
+    """Give an open array, or what Rust needs to open it from afar."""
     options = check_storage_options(storage_options, store)
     if isinstance(store, Array):
         if path is not None:
@@ -136,11 +162,11 @@ def opened(
     decoder = partial(foreign_decoder, allow_pickle=True) if allow_pickle else foreign_decoder
     array_class = getattr(sys.modules.get("zarr"), "Array", None)
     if array_class is not None and isinstance(store, array_class):
-        return _open_zarr_array(store, path, decoder, watch)
+        return _zarr_array(store, path, decoder)
     kind, where = place_of(store)
     if kind == "path":
         return open_path(where, path, None, decoder)
-    return open_remote(kind, where, path, options=options, decoder=decoder, watch=watch)
+    return _remote(kind, where, path, options=options, decoder=decoder)
 
 
 def is_remote_url(root: str) -> bool:
@@ -181,22 +207,37 @@ def open_remote(
     zarr_format: int | None = None,
     metadata: dict[str, bytes] | None = None,
     decoder: Callable[..., Any] = foreign_decoder,
-    watch: dict[str, Any] | None = None,
 ) -> Array:
     """Open an array in a store of a kind that :func:`place_of` tells."""
     return _zarrow._open_remote(
-        {
-            "kind": kind,
-            "store": store,
-            "storage_options": options,
-            "path": "/" + "/".join(names_of(path)),
-            "zarr_format": zarr_format,
-            "fields": None,
-            "foreign": decoder,
-            "metadata": metadata,
-        },
-        watch,
-    )
+        _remote(
+            kind, store, path,
+            options=options, zarr_format=zarr_format, metadata=metadata, decoder=decoder,
+        )
+    )  # fmt: skip
+
+
+def _remote(
+    kind: str,
+    store: Any,
+    path: str | None,
+    *,
+    decoder: Callable[..., Any],
+    options: dict[str, str] | None = None,
+    zarr_format: int | None = None,
+    metadata: dict[str, bytes] | None = None,
+) -> dict[str, Any]:
+    """Give what Rust needs to open an array in a store of a kind that :func:`place_of` tells."""
+    return {
+        "kind": kind,
+        "store": store,
+        "storage_options": options,
+        "path": "/" + "/".join(names_of(path)),
+        "zarr_format": zarr_format,
+        "fields": None,
+        "foreign": decoder,
+        "metadata": metadata,
+    }
 
 
 def place_of(store: Any) -> tuple[str, Any]:
@@ -229,10 +270,10 @@ def place_of(store: Any) -> tuple[str, Any]:
     raise TypeError(f"array is of type {_type_name(store)}; {ACCEPTED}")
 
 
-def _open_zarr_array(
-    array: Any, path: str | None, decoder: Callable[..., Any], watch: dict[str, Any] | None
-) -> Array:
-    """Open what an array of zarr-python is a handle on."""
+def _zarr_array(
+    array: Any, path: str | None, decoder: Callable[..., Any]
+) -> Array | dict[str, Any]:
+    """Give what an array of zarr-python is a handle on, as :func:`_found`."""
     if path is not None:
         raise TypeError(
             f"path={path!r} was given with a zarr.Array; expected path= only with a store"
@@ -240,10 +281,9 @@ def _open_zarr_array(
     kind, where = place_of(array.store)
     if kind == "path":
         return open_path(where, array.path, array.metadata.zarr_format, decoder)
-    return open_remote(
+    return _remote(
         kind, where, array.path,
         zarr_format=array.metadata.zarr_format, metadata=_documents(array), decoder=decoder,
-        watch=watch,
     )  # fmt: skip
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import atexit
+import functools
 import os
 import sys
 import textwrap
@@ -12,7 +13,13 @@ from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
-from zarrow._zarrow import _after_fork, _after_fork_in_child, _at_exit, _before_fork
+from zarrow._zarrow import (
+    Canceller,
+    _after_fork,
+    _after_fork_in_child,
+    _at_exit,
+    _before_fork,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -62,12 +69,22 @@ class _Threads:
 
 
 _threads = _Threads()
-readers = _threads.readers
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(before=_before_fork, after_in_parent=_after_fork)
     os.register_at_fork(after_in_child=_after_fork_in_child)
     os.register_at_fork(after_in_child=_threads.forget)
 atexit.register(_at_exit)
+
+
+async def awaited(read: Callable[..., Any], /, *arguments: Any, **options: Any) -> Any:
+    """Read on a thread that waits, until the task that waits for this is cancelled."""
+    canceller = Canceller()
+    work = functools.partial(read, *arguments, canceller=canceller, **options)
+    try:
+        return await asyncio.get_running_loop().run_in_executor(_threads.readers(), work)
+    except asyncio.CancelledError:
+        canceller.cancel()
+        raise
 
 
 class Bridge:

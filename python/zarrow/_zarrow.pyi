@@ -22,8 +22,10 @@ __all__ = [
     "_lists",
     "_open_local",
     "_open_remote",
+    "_open_remotes",
     "_plan",
     "_read",
+    "_read_batch",
     "_read_stats",
     "_remote_get",
     "_remote_list",
@@ -321,6 +323,9 @@ def _open_local(
     inside: str | None = None,
 ) -> Array: ...
 def _open_remote(arguments: dict[str, Any], watch: dict[str, Any] | None = None) -> Array: ...
+def _open_remotes(
+    arguments: list[dict[str, Any]], watch: dict[str, Any] | None = None
+) -> list[Array]: ...
 def _remote_get(
     kind: str, store: Any, storage_options: dict[str, str] | None, keys: list[str]
 ) -> list[bytes | None]: ...
@@ -345,3 +350,10 @@ def _read(
     options: tuple[Any, ...],
     watch: dict[str, Any],
 ) -> tuple[pa.Array, ReadStats]: ...
+def _read_batch(
+    arrays: list[tuple[str, Array]],
+    selections: Any,
+    indexing: str,
+    options: tuple[Any, ...],
+    watch: dict[str, Any],
+) -> tuple[pa.RecordBatch, ReadStats]: ...

@@ -10,6 +10,7 @@ use arrow_schema::Schema;
 use super::{Description, ElementType, Ragged};
 use crate::chunk::Array;
 use crate::error::{Error, ErrorKind, Result};
+use crate::later::later;
 use crate::plan::Plan;
 use crate::read::execute::{Column, Filled, execute};
 use crate::read::{ReadOptions, ReadStats};
@@ -45,6 +46,36 @@ use crate::selection::Selections;
 /// # }
 /// ```
 pub fn read_batch(arrays: &[(&str, &Array)], selections: &Selections, options: &ReadOptions) -> Result<RecordBatch> {
+    read_batch_with_stats(arrays, selections, options).map(|(batch, _)| batch)
+}
+
+/// [`read_batch`] that does not block: the future may be awaited by any executor, and ends the read when it is dropped.
+///
+/// # Errors
+/// As [`read_batch`].
+pub async fn read_batch_async(
+    arrays: &[(&str, &Array)],
+    selections: &Selections,
+    options: &ReadOptions,
+) -> Result<RecordBatch> {
+    let arrays: Vec<_> = arrays.iter().map(|&(name, array)| (name.to_owned(), array.clone())).collect();
+    let selections = selections.clone();
+    later(options, move |options| {
+        let arrays: Vec<_> = arrays.iter().map(|(name, array)| (name.as_str(), array)).collect();
+        read_batch(&arrays, &selections, options)
+    })
+    .await
+}
+
+/// [`read_batch`], and what the read of all columns together did.
+///
+/// # Errors
+/// As [`read_batch`].
+pub fn read_batch_with_stats(
+    arrays: &[(&str, &Array)],
+    selections: &Selections,
+    options: &ReadOptions,
+) -> Result<(RecordBatch, ReadStats)> {
     let Some((first_name, first)) = arrays.first() else {
         return Err(Error::new(ErrorKind::Selection, "no arrays").expected("at least one"));
     };
@@ -66,8 +97,10 @@ pub fn read_batch(arrays: &[(&str, &Array)], selections: &Selections, options: &
     let columns: Vec<&Array> = arrays.iter().map(|(_, array)| *array).collect();
     let columns = read_columns(&columns, selections, options)?;
     let fields: Vec<_> = arrays.iter().zip(&columns).map(|((name, _), column)| column.field(name)).collect();
+    let stats = columns.first().map(|column| *column.stats()).unwrap_or_default();
     let columns = columns.into_iter().map(Ragged::into_array).collect();
     RecordBatch::try_new(Arc::new(Schema::new(fields)), columns)
+        .map(|batch| (batch, stats))
         .map_err(|source| Error::new(ErrorKind::Internal, "the result is no valid record batch").source(source))
 }
 

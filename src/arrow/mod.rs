@@ -10,8 +10,8 @@ mod structure;
 mod time;
 mod variable;
 
-pub use self::batch::read_batch;
 pub(crate) use self::batch::{carry_out, read_columns};
+pub use self::batch::{read_batch, read_batch_async, read_batch_with_stats};
 pub(crate) use self::build::{Rows, build, room, too_large};
 pub use self::element::ElementType;
 pub use self::narrow::NarrowFloat;

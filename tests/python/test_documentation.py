@@ -16,8 +16,8 @@ import zarrow
 
 ROOT = Path(__file__).resolve().parents[2]
 MODULES = [
-    *("zarrow", "zarrow._api", "zarrow._group", "zarrow._open", "zarrow._selections"),
-    "zarrow.errors",
+    *("zarrow", "zarrow._api", "zarrow._batch", "zarrow._group", "zarrow._open"),
+    *("zarrow._selections", "zarrow.errors"),
 ]
 DOCTESTS = [
     test
@@ -39,6 +39,8 @@ def test_docstring(example, tmp_path, monkeypatch):
 def test_public_functions_have_examples():
     shown = {test.name.rpartition(".")[2] for test in DOCTESTS}
     assert shown >= set(zarrow.__all__) & {
+        "read_batch",
+        "read_batch_async",
         "read_ragged",
         "read_ragged_async",
         "open_array",
