@@ -38,6 +38,7 @@ use super::stats::Counters;
 use crate::cache::{Cached, Found as Lookup, Promise, Version};
 use crate::chunk::{Entry, ShardIndex};
 use crate::error::{Error, ErrorKind, Result};
+use crate::memory::Received;
 use crate::store::changed;
 use crate::store::remote::flow::{MOST_GAP, TICK, Window};
 use crate::store::remote::{Remote, Reply, Want, runtime};
@@ -183,6 +184,7 @@ struct Stage<'s, 'c> {
     room: usize,
     /// Bytes of requests in flight that have room.
     arriving: Arc<AtomicUsize>,
+    buffers: Arc<Received>,
     runtime: Handle,
     sender: Sender<Outcome>,
     receiver: Receiver<Outcome>,
@@ -218,6 +220,7 @@ pub(super) fn run<'s>(
         memory: Arc::new(Semaphore::new(room / UNIT)),
         room,
         arriving: Arc::default(),
+        buffers: Arc::default(),
         runtime: runtime()?,
         sender,
         receiver,
@@ -525,7 +528,7 @@ impl<'s> Stage<'s, '_> {
         }
         self.load.sent(due);
         self.common.counters.requested();
-        let (sender, packet) = (self.sender.clone(), request.packet);
+        let (sender, packet, buffers) = (self.sender.clone(), request.packet, self.buffers.clone());
         let memory = (!request.has_room).then(|| Memory {
             semaphore: self.memory.clone(),
             room: self.room,
@@ -543,8 +546,9 @@ impl<'s> Stage<'s, '_> {
             let is_value = matches!(request.want, Want::All);
             let mut waited = None;
             // A store that panics is not waited for in vain.
-            let fetched =
-                AssertUnwindSafe(fetch(&request, memory, began, (&mut waited, &mut admitted))).catch_unwind().await;
+            let fetched = AssertUnwindSafe(fetch(&request, memory, &buffers, began, (&mut waited, &mut admitted)))
+                .catch_unwind()
+                .await;
             let brought = fetched.unwrap_or_else(|_| Err(panicked(&request.key)));
             // Nobody waits for it any more if this fails.
             let _ = sender.send(Outcome { packet, number, waited, due, admitted, is_value, brought });
@@ -678,6 +682,7 @@ fn panicked(key: &StoreKey) -> Error {
 async fn fetch(
     request: &Request,
     memory: Option<Memory>,
+    buffers: &Arc<Received>,
     began: Instant,
     (waited, admitted): (&mut Option<Duration>, &mut usize),
 ) -> Result<Brought> {
@@ -716,6 +721,6 @@ async fn fetch(
             Some(permit)
         }
     };
-    let bytes = remote.receive(key, want, answer).await?;
+    let bytes = remote.receive(key, want, answer, buffers).await?;
     Ok(Brought::Bytes(bytes, version, permit))
 }

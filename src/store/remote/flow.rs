@@ -34,9 +34,8 @@ const BANDWIDTH: f64 = 400e6;
 /// Fewer bytes tell nothing about bandwidth.
 const TELLING: usize = 4 << 20;
 
-/// Bytes a second that are decoded at most, and how many round trips of that are on their way, for answers differ.
+/// Bytes a second that are decoded at most: in a round trip, as many are on their way.
 const DECODED: f64 = 1e9;
-const TRIPS: f64 = 1.5;
 
 /// Bytes that may be on their way however near the store is.
 const LEAST_DUE: f64 = (24 << 20) as f64;
@@ -80,7 +79,7 @@ impl Flow {
     /// How many bytes may be on their way: more would only wait to be decoded.
     pub(crate) fn reach(&self) -> usize {
         let latency = self.seen().latency;
-        latency.map_or(usize::MAX, |latency| (LEAST_DUE + latency * DECODED * TRIPS) as usize)
+        latency.map_or(usize::MAX, |latency| (LEAST_DUE + latency * DECODED) as usize)
     }
 
     /// Takes note of a read that got `bytes` in so much time.
@@ -274,7 +273,7 @@ mod tests {
         let flow = Flow::default();
         assert_eq!(flow.reach(), usize::MAX);
         flow.answered(100 * MS);
-        assert_eq!(flow.reach(), (24 << 20) + 150_000_000);
+        assert_eq!(flow.reach(), (24 << 20) + 100_000_000);
         flow.answered(Duration::ZERO);
         assert_eq!(flow.reach(), 24 << 20);
     }
