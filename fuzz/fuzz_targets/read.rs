@@ -28,8 +28,10 @@ fn run(input: &[u8]) -> Option<()> {
     let metadata: Value = serde_json::from_slice(document).ok()?;
     let is_v2 = metadata.get("zarr_format") == Some(&Value::from(2));
     let lengths = |name: &str| metadata.pointer(name).and_then(Value::as_array).cloned().unwrap_or_default();
+    // Of an axis that is cut into chunks of several lengths, the longest.
+    let longest = |len: &Value| len.as_u64().or_else(|| len.as_array()?.iter().filter_map(Value::as_u64).max());
     let small = |lengths: Vec<Value>| {
-        lengths.iter().try_fold(1_u64, |all, len| all.checked_mul(len.as_u64()?.max(1))).is_some_and(|all| all <= MOST)
+        lengths.iter().try_fold(1_u64, |all, len| all.checked_mul(longest(len)?.max(1))).is_some_and(|all| all <= MOST)
     };
     let grid = if is_v2 { "/chunks" } else { "/chunk_grid/configuration/chunk_shape" };
     if !small(lengths("/shape")) || !small(lengths(grid)) {
