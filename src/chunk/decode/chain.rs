@@ -9,7 +9,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use zarrs::array::codec::api::ArrayToBytesCodecTraits;
-use zarrs::array::codec::{BloscCodec, Bz2Codec, GzipCodec, OptionalCodec, ShardingCodec, ZlibCodec, ZstdCodec};
+use zarrs::array::codec::{
+    BloscCodec, Bz2Codec, GzipCodec, OptionalCodec, PcodecCodec, ShardingCodec, ZlibCodec, ZstdCodec,
+};
 use zarrs::array::{Array, ArrayBytes, BytesRepresentation, CodecChain, CodecOptions, DataType, FillValue};
 
 use super::bounded;
@@ -20,7 +22,7 @@ use super::shards::NestedShards;
 use super::swap::{Stored, Swap};
 #[cfg(feature = "zfp")]
 use super::zfp::Zfp;
-use super::{corrupt, gdeflate, wrong_length};
+use super::{corrupt, gdeflate, pcodec, wrong_length};
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::reserve_chunk;
 
@@ -180,6 +182,11 @@ fn array_of<'a>(
     #[cfg(feature = "zfp")]
     if let Some(zfp) = codec.as_any().downcast_ref::<Zfp>() {
         return zfp.decode_array(&bytes, shape, data_type).map(ArrayBytes::new_flen);
+    }
+    if codec.as_any().is::<PcodecCodec>() {
+        // It panics on some corrupt bytes.
+        let decoded = catch_unwind(AssertUnwindSafe(|| pcodec::decode(&bytes, shape, data_type)));
+        return decoded.map_err(|_| corrupt())?.map(ArrayBytes::new_flen);
     }
     guard(|| codec.decode(bytes, shape, data_type, fill_value, options))
 }

@@ -13,6 +13,7 @@
 //! * [`blosc_blocks`]: parts of a blosc buffer.
 //! * [`registered`]: codecs of ours among those of zarrs.
 //! * [`gdeflate`], [`huffman`]: pages of `gdeflate`.
+//! * [`pcodec`]: streams of numbers.
 //! * [`zfp`]: blocks of numbers, by a C library.
 
 mod blosc;
@@ -26,6 +27,7 @@ mod indexed;
 mod interleaved;
 mod objects;
 mod optional;
+mod pcodec;
 pub(super) mod registered;
 mod shards;
 mod swap;
