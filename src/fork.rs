@@ -2,7 +2,7 @@
 //! held for ever in the child. So whoever takes a lock that outlives one read holds forks off meanwhile, and who forks
 //! (Python's `os.fork` tells its hooks) waits for a moment in which nobody does.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::ops::{Deref, DerefMut};
 use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, TryLockError};
 
@@ -10,6 +10,18 @@ static GATE: RwLock<()> = RwLock::new(());
 
 thread_local! {
     static FORKING: RefCell<Option<RwLockWriteGuard<'static, ()>>> = const { RefCell::new(None) };
+    static IS_OWN: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Says that this thread is one that zarrow made.
+pub fn set_own_thread() {
+    IS_OWN.set(true);
+}
+
+/// Whether [`set_own_thread`] was called on this thread.
+#[must_use]
+pub fn is_own_thread() -> bool {
+    IS_OWN.get()
 }
 
 /// Keeps this process from forking, where forks are announced, until it is dropped. Short: who forks waits.
@@ -17,7 +29,7 @@ pub struct HeldOff {
     _guard: Option<RwLockReadGuard<'static, ()>>,
 }
 
-/// Holds forks off.
+/// Holds forks off. Not for who holds another lock that the forking thread may want before it has forked, as that of Python.
 #[must_use]
 pub fn hold_off() -> HeldOff {
     // What the forking thread itself does between the announcement and the fork is not held off.

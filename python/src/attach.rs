@@ -4,12 +4,15 @@
 //! await its lock, and keeps all others from asking for it.
 
 use std::cell::Cell;
+use std::convert::Infallible;
+use std::marker::PhantomData;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::{self, ThreadId};
 use std::time::{Duration, Instant};
 
 use pyo3::prelude::*;
+use zarrow::fork;
 
 /// Python waits no longer than this, at its end, for threads that are inside: they may run Python's code.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -26,10 +29,17 @@ static ENDS: OnceLock<ThreadId> = OnceLock::new();
 thread_local! {
     /// How many `Inside` this thread has.
     static DEPTH: Cell<usize> = const { Cell::new(0) };
+    /// Whether this thread gave Python's lock up by [`detach`].
+    static IS_DETACHED: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Whether this thread may hold Python's lock.
+pub(crate) fn may_be_attached() -> bool {
+    DEPTH.get() > 0 || !(IS_DETACHED.get() || fork::is_own_thread())
 }
 
 /// The right of a thread to hold or await Python's lock in frames of Rust, or below them.
-pub(crate) struct Inside(());
+pub(crate) struct Inside(PhantomData<*const ()>);
 
 impl Inside {
     /// `None` if Python is ending, but for the thread that ends it and for those that it waits for.
@@ -43,7 +53,7 @@ impl Inside {
             }
         }
         DEPTH.set(depth + 1);
-        Some(Self(()))
+        Some(Self(PhantomData))
     }
 }
 
@@ -62,11 +72,11 @@ impl Drop for Inside {
 #[must_use]
 pub(crate) fn called(py: Python<'_>) -> Inside {
     Inside::enter().unwrap_or_else(|| {
-        py.detach(|| {
+        match py.detach(|| -> Infallible {
             loop {
                 thread::park();
             }
-        })
+        }) {}
     })
 }
 
@@ -79,6 +89,7 @@ pub(crate) fn attach<T>(work: impl FnOnce(Python<'_>) -> T) -> Option<T> {
 /// A thread that is outside for a while, and goes in again when this is dropped.
 struct Outside {
     depth: usize,
+    was_detached: bool,
 }
 
 impl Outside {
@@ -87,12 +98,13 @@ impl Outside {
         if depth > 0 {
             INSIDE.fetch_sub(1, Ordering::SeqCst);
         }
-        Self { depth }
+        Self { depth, was_detached: IS_DETACHED.replace(true) }
     }
 }
 
 impl Drop for Outside {
     fn drop(&mut self) {
+        IS_DETACHED.set(self.was_detached);
         loop {
             if let Some(inside) = Inside::enter() {
                 DEPTH.set(self.depth + 1);
@@ -119,7 +131,9 @@ pub(crate) fn _at_exit(py: Python<'_>) {
     let begun = Instant::now();
     let _ = ENDS.set(thread::current().id());
     ENDING.store(true, Ordering::SeqCst);
-    while INSIDE.load(Ordering::SeqCst) > 0 && begun.elapsed() < PATIENCE {
+    // This thread may be inside itself.
+    let own = usize::from(DEPTH.get() > 0);
+    while INSIDE.load(Ordering::SeqCst) > own && begun.elapsed() < PATIENCE {
         py.detach(|| thread::sleep(Duration::from_millis(1)));
     }
 }

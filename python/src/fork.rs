@@ -62,13 +62,17 @@ impl<T: AsRef<[u8]>> AsRef<[u8]> for Held<T> {
 
 impl<T> Drop for Held<T> {
     fn drop(&mut self) {
-        // Letting go of it may call Python, if this thread is attached.
-        let Some(_inside) = Inside::enter() else {
-            std::mem::forget(self.0.take());
+        if !attach::may_be_attached() {
+            let held_off = fork::hold_off();
+            self.0 = None;
+            drop(held_off);
             return;
-        };
-        let held_off = fork::hold_off();
-        self.0 = None;
-        drop(held_off);
+        }
+        // With Python's lock it goes at once, and may call Python. Forks are not waited for: who forks may want that lock.
+        match Inside::enter() {
+            Some(_inside) => self.0 = None,
+            // Python is ending.
+            None => std::mem::forget(self.0.take()),
+        }
     }
 }

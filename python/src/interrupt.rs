@@ -8,7 +8,7 @@ use std::thread;
 use std::time::Duration;
 
 use pyo3::prelude::*;
-use zarrow::Progress;
+use zarrow::{Progress, fork};
 
 use crate::attach::{attach, detach};
 use crate::error::{exception, to_python};
@@ -63,6 +63,7 @@ pub(crate) fn interruptibly<T: Send>(
         thread::scope(|scope| {
             let flag = cancel.clone();
             scope.spawn(move || {
+                fork::set_own_thread();
                 // A panic leaves nothing sent, which the other end sees.
                 if let Ok(outcome) = catch_unwind(AssertUnwindSafe(|| work(flag))) {
                     let _ = done.send(outcome);

@@ -130,9 +130,12 @@ pub(crate) fn _read_batch<'py>(
     let _inside = called(py);
     let (names, arrays): (Vec<String>, Vec<zarrow::Array>) =
         arrays.into_iter().map(|(name, array)| (name, array.get().inner.clone())).unzip();
+    // What is for all of them is for the one with the fewest axes.
+    let least = arrays.iter().min_by_key(|array| array.shape().len());
+    let targets = Targets { arrays: least.map(std::slice::from_ref).unwrap_or_default(), of: None };
     let selections = match selections.cast::<Selections>() {
         Ok(selections) => selections.get().inner.clone(),
-        Err(_) => from_python(py, selections, indexing, Targets { arrays: &arrays, of: None })?,
+        Err(_) => from_python(py, selections, indexing, targets)?,
     };
     let arrays: Vec<_> = names.iter().map(String::as_str).zip(&arrays).collect();
     let (batch, inner) =

@@ -16,7 +16,7 @@ use zarrow::zarrs::storage::byte_range::{ByteRange, ByteRangeIterator};
 use zarrow::zarrs::storage::{
     AsyncMaybeBytesIterator, AsyncReadableStorageTraits, Bytes, MaybeBytes, StorageError, StoreKey,
 };
-use zarrow::{ErrorKind, ObjectStores, OpenOptions, ZarrFormat};
+use zarrow::{ErrorKind, ObjectStores, OpenOptions, ZarrFormat, fork};
 
 use crate::array::Array;
 use crate::attach::{attach, called};
@@ -49,6 +49,8 @@ struct Watch<'py> {
     /// Seconds.
     timeout: Option<f64>,
     cancel: Option<Bound<'py, Canceller>>,
+    /// Arrays that are opened at once, of many.
+    concurrency: Option<usize>,
 }
 
 /// An array that is to be opened.
@@ -97,7 +99,12 @@ pub(crate) fn _open_remotes(
     let _inside = called(py);
     let requests = arguments.iter().map(|arguments| request(arguments, watch.as_ref()));
     let (requests, foreign): (Vec<_>, Vec<_>) = requests.collect::<PyResult<Vec<_>>>()?.into_iter().unzip();
-    let opened = interruptibly(py, None, |cancel| open_all(requests, &cancel))?;
+    let concurrency = match watch {
+        Some(watch) => watch.extract::<Watch<'_>>()?.concurrency,
+        None => None,
+    };
+    let at_once = concurrency.map_or(AT_ONCE, |concurrency| concurrency.min(AT_ONCE));
+    let opened = interruptibly(py, None, |cancel| open_all(requests, at_once, &cancel))?;
     let array = |((inner, foreign), arguments): ((_, _), Bound<'_, PyDict>)| Array {
         inner,
         foreign,
@@ -109,25 +116,44 @@ pub(crate) fn _open_remotes(
 /// Arrays that are opened at once: each takes a thread, which waits most of the time.
 const AT_ONCE: usize = 64;
 
+/// Ends the others when it is dropped.
+struct Ends<'a>(&'a AtomicBool);
+
+impl Drop for Ends<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 /// Opens all. The first that fails ends the others.
-fn open_all(requests: Vec<Request>, cancel: &Arc<AtomicBool>) -> zarrow::Result<Vec<zarrow::Array>> {
+fn open_all(requests: Vec<Request>, at_once: usize, cancel: &Arc<AtomicBool>) -> zarrow::Result<Vec<zarrow::Array>> {
     let count = requests.len();
     let requests = Mutex::new(requests.into_iter().enumerate());
     let opened = Mutex::new(Vec::with_capacity(count));
-    thread::scope(|scope| {
-        for _ in 0..count.min(AT_ONCE) {
-            scope.spawn(|| {
-                loop {
-                    let request = lock(&requests).next();
-                    let Some((number, request)) = request else { return };
-                    let array = request.open(cancel.clone());
-                    if array.is_err() {
-                        cancel.store(true, Ordering::Relaxed);
-                    }
-                    lock(&opened).push((number, array));
-                }
-            });
+    let open = || {
+        loop {
+            let request = lock(&requests).next();
+            let Some((number, request)) = request else { return };
+            let ends = Ends(cancel);
+            let array = request.open(cancel.clone());
+            if array.is_ok() {
+                std::mem::forget(ends);
+            }
+            lock(&opened).push((number, array));
         }
+    };
+    thread::scope(|scope| {
+        for _ in 1..count.min(at_once) {
+            let thread = thread::Builder::new().spawn_scoped(scope, || {
+                fork::set_own_thread();
+                open();
+            });
+            if thread.is_err() {
+                // Those that there are open all.
+                break;
+            }
+        }
+        open();
     });
     let mut opened = opened.into_inner().unwrap_or_else(PoisonError::into_inner);
     // Of several that failed, the first that was not ended by another.
@@ -156,7 +182,7 @@ fn request(arguments: &Bound<'_, PyDict>, watch: Option<&Bound<'_, PyDict>>) -> 
         options = options.with_store_name(store.repr()?.to_string());
     }
     if let Some(watch) = watch {
-        let Watch { timeout, cancel } = watch.extract()?;
+        let Watch { timeout, cancel, .. } = watch.extract()?;
         options = options.with_timeout(timeout.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()));
         if let Some(canceller) = cancel {
             options = options.with_cancel(canceller.get().0.clone());

@@ -13,7 +13,14 @@ from zarrow import _zarrow
 from zarrow._columns import _column, _type_name
 from zarrow._items import check_selections, settled
 from zarrow._open import all_opened
-from zarrow._options import check_indexing, check_promote, check_timeout, options, watch
+from zarrow._options import (
+    check_concurrency,
+    check_indexing,
+    check_promote,
+    check_timeout,
+    options,
+    watch,
+)
 from zarrow._stores import awaited
 from zarrow._zarrow import Array, Selections
 from zarrow.errors import SelectionError
@@ -274,7 +281,8 @@ def _read_ragged(
     """Read, until it is done or `canceller` ends it."""
     began = time.monotonic()
     timeout = check_timeout(how_to["timeout"])
-    ends = {"timeout": timeout, "cancel": canceller}
+    concurrency = check_concurrency(how_to["concurrency"])
+    ends = {"timeout": timeout, "cancel": canceller, "concurrency": concurrency}
     handles, of = _open_arrays(
         array, path, sources, fields, storage_options=storage_options, watch=ends
     )

@@ -12,7 +12,7 @@ from zarrow import _zarrow
 from zarrow._columns import _type_name
 from zarrow._items import check_selections
 from zarrow._open import all_opened
-from zarrow._options import check_indexing, check_timeout, options, watch
+from zarrow._options import check_concurrency, check_indexing, check_timeout, options, watch
 from zarrow._stores import awaited
 
 if TYPE_CHECKING:
@@ -97,13 +97,15 @@ def read_batch(
     Parameters
     ----------
     arrays
-        The arrays by the names of their columns, each as the `store` of :func:`open_array`.
+        The arrays by the names of their columns, each as the `store` of :func:`open_array`. Those
+        of one group, whose documents are got at once: ``dict(zarrow.open_group(store).arrays())``.
     selections
         As in :func:`read_ragged`. They must fit each of the arrays, which must agree in length on
-        all axes that the selections bound.
+        all axes that the selections bound, and in shape where an Ellipsis is not last.
     indexing, missing_chunks, return_stats, threads, memory_limit, storage_options, concurrency, \
     max_gap, timeout, progress, cache
-        As in :func:`read_ragged`, for all arrays together. What lies beyond an array is that
+        As in :func:`read_ragged`, for all arrays together; `storage_options` only where each is the
+        URL of something remote. What lies beyond an array is that
         array's fill value, where selections are made with ``out_of_bounds="fill"``.
 
     Returns
@@ -246,7 +248,11 @@ def _read_batch(
 ) -> Any:
     """Read, until it is done or `canceller` ends it."""
     began = time.monotonic()
-    ends = {"timeout": check_timeout(how_to["timeout"]), "cancel": canceller}
+    ends = {
+        "timeout": check_timeout(how_to["timeout"]),
+        "cancel": canceller,
+        "concurrency": check_concurrency(how_to["concurrency"]),
+    }
     if not isinstance(arrays, Mapping):
         raise TypeError(
             f"arrays is of type {_type_name(arrays)}; expected a mapping from the names of columns "

@@ -122,9 +122,11 @@ def all_opened(
     watch: dict[str, Any] | None = None,
 ) -> list[Array]:
     """Open arrays, those that are far away all at once, unless `watch` ends that."""
-    near: dict[int | str, Array] = {}
-    far: dict[int | str, dict[str, Any]] = {}
-    given = [store if isinstance(store, str) else id(store) for store in stores]
+    near: dict[Any, Array] = {}
+    far: dict[Any, dict[str, Any]] = {}
+    given = [
+        os.fspath(store) if isinstance(store, (str, os.PathLike)) else id(store) for store in stores
+    ]
     for what, store in dict(zip(given, stores, strict=True)).items():
         found = _found(store, path, storage_options, allow_pickle=allow_pickle)
         if isinstance(found, Array):

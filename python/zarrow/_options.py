@@ -62,7 +62,7 @@ def options(
         _check_memory_limit(memory_limit),
         _check_name(missing_chunks, "missing_chunks", _MISSING_CHUNKS),
         filled,
-        _check_count(concurrency, "concurrency", 1),
+        check_concurrency(concurrency),
         _check_count(max_gap, "max_gap", 0),
         check_timeout(timeout),
     )
@@ -163,6 +163,11 @@ def _check_count(value: int | None, argument: str, least: int) -> int | None:
     if count < least:
         raise ValueError(f"{argument} is {count}; expected at least {least}, or None")
     return min(count, sys.maxsize)
+
+
+def check_concurrency(concurrency: int | None) -> int | None:
+    """Check a number of requests."""
+    return _check_count(concurrency, "concurrency", 1)
 
 
 def check_timeout(timeout: float | None) -> float | None:

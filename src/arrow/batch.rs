@@ -90,7 +90,7 @@ pub fn read_batch_with_stats(
             let got = format!("array '{name}' has shape {shape:?} and array '{first_name}' has {first:?}");
             return Err(Error::new(ErrorKind::Selection, got).expected(match bounded {
                 Some(axes) => format!("equal lengths on the first {axes} axes, which the selections bound"),
-                None => "equal shapes, because a selection has an Ellipsis".to_owned(),
+                None => "equal shapes, because a selection has an Ellipsis that is not last".to_owned(),
             }));
         }
     }

@@ -12,15 +12,19 @@ use crate::error::Result;
 /// From this length on, a buffer has pages of its own.
 const PAGES_FROM: usize = 128 << 10;
 
-/// At most so many bytes of buffers that are not in use are kept.
+/// At most so many bytes of buffers that are not in use are kept, where memory is not limited.
 const KEPT: usize = 32 << 20;
 
 const WHAT: &str = "bytes that the store sends";
 const REMEDY: &str = "Give a memory_limit, or read on a machine with more memory.";
 
 /// Buffers that one read uses again and again.
-#[derive(Debug, Default)]
-pub(crate) struct Received(Mutex<Vec<MmapMut>>);
+#[derive(Debug)]
+pub(crate) struct Received {
+    kept: Mutex<Vec<MmapMut>>,
+    /// In bytes.
+    most_kept: usize,
+}
 
 /// What of an answer has come.
 #[derive(Debug)]
@@ -44,7 +48,18 @@ struct Reused {
     home: Weak<Received>,
 }
 
+impl Default for Received {
+    fn default() -> Self {
+        Self { kept: Mutex::default(), most_kept: KEPT }
+    }
+}
+
 impl Received {
+    /// Buffers that are used once, so that no more memory is held than is in use.
+    pub(crate) fn once() -> Self {
+        Self { kept: Mutex::default(), most_kept: 0 }
+    }
+
     /// Room for `len` bytes.
     ///
     /// # Errors
@@ -73,7 +88,7 @@ impl Received {
     fn put(&self, pages: MmapMut) {
         let released = self.with(|kept| {
             let held: usize = kept.iter().map(|pages| pages.len()).sum();
-            if held + pages.len() <= KEPT {
+            if held + pages.len() <= self.most_kept {
                 kept.push(pages);
                 return None;
             }
@@ -85,7 +100,7 @@ impl Received {
 
     /// Never waits: there are other pages.
     fn with<T>(&self, work: impl FnOnce(&mut Vec<MmapMut>) -> T) -> Option<T> {
-        match self.0.try_lock() {
+        match self.kept.try_lock() {
             Ok(mut kept) => Some(work(&mut kept)),
             Err(TryLockError::Poisoned(kept)) => Some(work(&mut kept.into_inner())),
             Err(TryLockError::WouldBlock) => None,
@@ -192,6 +207,9 @@ mod tests {
         let received = Arc::new(Received::default());
         let many: Vec<_> = (0..40).map(|_| body(&received, 1 << 20, 0)).collect();
         drop(many);
-        assert_eq!(received.0.lock().unwrap().len(), 32);
+        assert_eq!(received.kept.lock().unwrap().len(), 32);
+        let received = Arc::new(Received::once());
+        drop(body(&received, 1 << 20, 0));
+        assert!(received.kept.lock().unwrap().is_empty());
     }
 }

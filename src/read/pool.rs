@@ -39,6 +39,7 @@ pub(super) fn pool(threads: Option<usize>) -> Result<Arc<ThreadPool>> {
     let pool = ThreadPoolBuilder::new()
         .num_threads(threads)
         .thread_name(|index| format!("zarrow-{index}"))
+        .start_handler(|_| fork::set_own_thread())
         .build()
         .map_err(|source| Error::new(ErrorKind::Allocation, format!("no {threads} threads")).source(source))?;
     let pool = Arc::new(pool);

@@ -292,10 +292,12 @@ impl Selections {
         match &self.form {
             Form::Boxes { first, axes, .. } => Some(first + axes),
             Form::Lists { axis, .. } => Some(axis + 1),
-            Form::Items { items, .. } if items.contains(&Item::Ellipsis) => None,
             Form::Items { items, offsets } => {
-                let axes = |row: &[Item]| row.iter().filter_map(Item::axes).sum();
-                offsets.windows(2).map(|w| axes(&items[w[0]..w[1]])).max().or(Some(0))
+                let axes = |row: &[Item]| {
+                    let row = row.strip_suffix(&[Item::Ellipsis]).unwrap_or(row);
+                    (!row.contains(&Item::Ellipsis)).then(|| row.iter().filter_map(Item::axes).sum::<usize>())
+                };
+                offsets.windows(2).try_fold(0, |most, w| Some(axes(&items[w[0]..w[1]])?.max(most)))
             }
         }
     }

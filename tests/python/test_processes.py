@@ -195,6 +195,39 @@ def test_reads_take_no_locks_while_a_thread_forks(written: dict[str, Written], k
     )
 
 
+LET_GO = """
+import sys, threading
+sys.path.insert(0, sys.argv[1])
+from pathlib import Path
+from test_processes import store_of
+import zarrow
+from zarrow._zarrow import _after_fork, _before_fork
+
+store, _ = store_of(sys.argv[2], Path(sys.argv[3]), {}, "shards")
+held, cache = [zarrow.open_array(store)], zarrow.ChunkCache(1000)
+def let_go():
+    held.clear()
+    looked.append((cache.nbytes, cache.hits, len(cache), repr(cache)[:20], cache.clear()))
+looked = []
+_before_fork()
+other = threading.Thread(target=let_go)
+other.start()
+other.join(0.5)
+_after_fork()
+other.join(20)
+print(held, len(looked))
+"""
+
+
+@FORKS
+@pytest.mark.parametrize("kind", ["path", "dict"])
+def test_who_has_pythons_lock_waits_for_no_fork(written: dict[str, Written], kind: str) -> None:
+    """Else the thread that forks would wait for that lock for ever."""
+    here, folder = str(Path(__file__).parent), str(written["chunks"].path.parent)
+    done = run(LET_GO, here, kind, folder, timeout=60)
+    assert done.stdout.split() == ["[]", "1"], done.stdout + done.stderr
+
+
 # ---- pools ---------------------------------------------------------------------------------------
 
 

@@ -220,7 +220,7 @@ pub(super) fn run<'s>(
         memory: Arc::new(Semaphore::new(room / UNIT)),
         room,
         arriving: Arc::default(),
-        buffers: Arc::default(),
+        buffers: Arc::new(if asking.room.is_some() { Received::once() } else { Received::default() }),
         runtime: runtime()?,
         sender,
         receiver,

@@ -34,6 +34,7 @@ pub(crate) fn runtime() -> Result<Handle> {
     let runtime = Builder::new_multi_thread()
         .worker_threads(THREADS)
         .thread_name("zarrow-io")
+        .on_thread_start(fork::set_own_thread)
         .enable_all()
         .build()
         .map_err(|source| Error::new(ErrorKind::Allocation, "no threads for requests").source(source))?;
