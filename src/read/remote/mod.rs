@@ -5,9 +5,11 @@
 //! bounded in bytes: an answer that has no room stays in its socket.
 //!
 //! * [`requests`]: which requests get what is needed.
+//! * [`answer`]: one request, and the answer to it.
 //! * [`load`]: how many may be in flight, for what they will bring.
 //! * [`packet`]: what comes together, and is decoded together.
 
+mod answer;
 mod load;
 mod packet;
 mod requests;
@@ -23,10 +25,11 @@ use std::time::{Duration, Instant};
 use futures_util::FutureExt;
 use rayon::ScopeFifo;
 use tokio::runtime::Handle;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::Semaphore;
 use tokio::task::AbortHandle;
-use zarrs::storage::{Bytes, StoreKey};
+use zarrs::storage::StoreKey;
 
+use self::answer::{Brought, Checks, Memory, Request, fetch, panicked, too_little_room};
 use self::load::Load;
 pub(super) use self::packet::Packet;
 use self::packet::{Member, Part};
@@ -41,7 +44,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::memory::Received;
 use crate::store::changed;
 use crate::store::remote::flow::{MOST_GAP, TICK, Window};
-use crate::store::remote::{Remote, Reply, Want, runtime};
+use crate::store::remote::{Remote, Want, runtime};
 
 /// No request asks for more bytes of a value of which it is known how many there are.
 const MOST: u64 = 8 << 20;
@@ -73,28 +76,6 @@ pub(super) struct Common<'s> {
     pub(super) decode: &'s (dyn Fn(Packet<'s>) + Sync),
 }
 
-/// One request of a packet.
-struct Request {
-    packet: usize,
-    key: StoreKey,
-    want: Want,
-    remote: Arc<Remote>,
-    checks: Checks,
-    /// Whether the packet has memory for it.
-    has_room: bool,
-}
-
-/// What an answer has to be.
-#[derive(Clone, Default)]
-struct Checks {
-    /// The most bytes that it can have.
-    most: Option<u64>,
-    /// Bytes that the whole value has to have.
-    total: Option<u64>,
-    /// Only what is not of this version is of interest.
-    known: Option<Version>,
-}
-
 /// What became of a request.
 struct Outcome {
     packet: usize,
@@ -108,15 +89,6 @@ struct Outcome {
     /// Whether it was for a whole value.
     is_value: bool,
     brought: Result<Brought>,
-}
-
-/// What a request brought.
-enum Brought {
-    /// The store does not hold the value.
-    Nothing,
-    /// The value is what it was.
-    NothingNew,
-    Bytes(Bytes, Option<Version>, Option<OwnedSemaphorePermit>),
 }
 
 /// An index of a shard, and of which writing of that it is.
@@ -137,15 +109,6 @@ enum Step {
     Decode(Member),
     /// Look again later.
     Wait(Claim),
-}
-
-/// Where memory is had for an answer.
-struct Memory {
-    semaphore: Arc<Semaphore>,
-    room: usize,
-    is_limited: bool,
-    /// Bytes of requests in flight that have room.
-    arriving: Arc<AtomicUsize>,
 }
 
 /// What a packet is fetched for.
@@ -663,64 +626,4 @@ fn claims(read: &ColumnRead<'_>, chunks: Range<usize>) -> Vec<Claim> {
 fn wants(ranges: &[Range<usize>], start: u64) -> Vec<Want> {
     let of = |range: &Range<usize>| split(&(start + range.start as u64..start + range.end as u64), MOST);
     ranges.iter().flat_map(of).map(Want::Range).collect()
-}
-
-fn too_little_room(bytes: u64, room: usize) -> Error {
-    Error::new(ErrorKind::Allocation, format!("{bytes} encoded bytes have to be held"))
-        .expected(format!("at most {room}, what the memory limit leaves for them"))
-        .remedy("Raise the memory limit.")
-}
-
-fn panicked(key: &StoreKey) -> Error {
-    Error::new(ErrorKind::Store, "the store panicked")
-        .at_key(key.as_str())
-        .remedy("That is a bug of the store, or its value is shorter than was asked for.")
-}
-
-/// Fetches what is asked for. An answer that has no room in memory waits for it. Tells how long it took until the answer
-/// began, and how many bytes it had to get room for.
-async fn fetch(
-    request: &Request,
-    memory: Option<Memory>,
-    buffers: &Arc<Received>,
-    began: Instant,
-    (waited, admitted): (&mut Option<Duration>, &mut usize),
-) -> Result<Brought> {
-    let Request { key, want, remote, checks, .. } = request;
-    let answer = match remote.ask(key, want, checks.known.as_ref()).await? {
-        Reply::Absent => return Ok(Brought::Nothing),
-        Reply::Unchanged => return Ok(Brought::NothingNew),
-        Reply::Answer(answer) => answer,
-    };
-    let (len, total, version) = (answer.len, answer.total, answer.version.clone());
-    *waited = Some(began.elapsed());
-    let wrong = |got: u64, expected: String| {
-        Err(Error::new(ErrorKind::Decode, format!("the chunk has {got} encoded bytes"))
-            .expected(expected)
-            .remedy("The chunk is corrupt; write it again.")
-            .at_key(key.as_str()))
-    };
-    if let Some(most) = checks.most.filter(|most| len > *most) {
-        return wrong(len, format!("at most {most}, by the metadata"));
-    }
-    if let (Some(expected), Some(total)) = (checks.total, total)
-        && expected != total
-    {
-        return wrong(total, format!("{expected}, as it is not compressed"));
-    }
-    let permit = match memory {
-        None => None,
-        Some(Memory { semaphore, room, is_limited, arriving }) => {
-            if is_limited && len > room as u64 {
-                return Err(too_little_room(len, room).at_key(key.as_str()));
-            }
-            let permit = semaphore.acquire_many_owned(units((len as usize).min(room))).await;
-            let permit = permit.map_err(|_| Error::new(ErrorKind::Cancelled, "the read was cancelled"))?;
-            *admitted = len as usize;
-            arriving.fetch_add(*admitted, Ordering::Relaxed);
-            Some(permit)
-        }
-    };
-    let bytes = remote.receive(key, want, answer, buffers).await?;
-    Ok(Brought::Bytes(bytes, version, permit))
 }
