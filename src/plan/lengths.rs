@@ -173,7 +173,8 @@ mod tests {
     #[test]
     fn reciprocals_divide_exactly() {
         let near = |value: u64| (value.saturating_sub(3)..=value.saturating_add(3)).collect::<Vec<_>>();
-        let interesting = || (0..64).map(|bit| 1_u64 << bit).chain([10, 1000, 100_000, 11_529_215, u64::MAX / 3]);
+        let bits = || (0..64).step_by(if cfg!(miri) { 21 } else { 1 });
+        let interesting = || bits().map(|bit| 1_u64 << bit).chain([10, 1000, 100_000, 11_529_215, u64::MAX / 3]);
         for by in interesting().flat_map(near).filter_map(NonZeroU64::new) {
             let divisor = Divisor::new(by);
             let multiples = [1, 2, 7, 1 << 20, divisor.most / by].map(|times| by.get().saturating_mul(times));

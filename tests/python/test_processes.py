@@ -312,7 +312,8 @@ def test_a_data_loader(written: dict[str, Written], urls: dict[str, str]) -> Non
             return 60
 
         def __getitem__(self, i: int) -> Any:
-            return np.asarray(zarrow.read_ragged(handle, [np.s_[i]])[0].values)
+            # A copy: torch writes to what it takes.
+            return np.array(zarrow.read_ragged(handle, [np.s_[i]])[0].values)
 
     zarrow.read_ragged(handle, [...])
     loader = torch.utils.data.DataLoader(Rows(), batch_size=10, num_workers=2, timeout=LIMIT)
