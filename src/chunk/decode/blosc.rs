@@ -57,9 +57,7 @@ impl<'a> Blosc<'a> {
     /// Checks the header. `None` if it lies about the length or makes no sense.
     pub(super) fn new(bytes: &'a [u8]) -> Option<Self> {
         let header = Header::new(bytes)?;
-        let scratch = header.block_len.checked_mul(3)?;
-        let sound = header.encoded_len == bytes.len() && (scratch < LARGE || reserve_chunk(scratch).is_ok());
-        sound.then_some(Self { bytes, header })
+        (header.encoded_len == bytes.len()).then_some(Self { bytes, header })
     }
 
     pub(super) fn header(&self) -> &Header {
@@ -83,11 +81,19 @@ impl<'a> Blosc<'a> {
         start..bytes.end.next_multiple_of(self.header.block_len).min(self.header.decoded_len)
     }
 
+    /// Whether there is memory for what the library takes. Asked when it is known that the decoded length is right, and so
+    /// that blocks are no longer than that.
+    fn check_memory(&self) -> Option<()> {
+        let scratch = self.header.block_len.checked_mul(3)?;
+        (scratch < LARGE || reserve_chunk(scratch).is_ok()).then_some(())
+    }
+
     /// Decodes all of the buffer into `target`, which is as long as the header says.
     pub(super) fn decode(&self, target: &mut [u8]) -> Option<()> {
         if target.len() != self.header.decoded_len {
             return None;
         }
+        self.check_memory()?;
         // SAFETY: `Blosc::new` checked that the input is as long as its header says, which is what the library reads;
         // it writes at most `target.len()` bytes to `target`, an exclusive and initialised slice.
         let decoded = unsafe {
@@ -111,6 +117,7 @@ impl<'a> Blosc<'a> {
         if !whole || range.end > self.header.decoded_len || target.len() != range.len() {
             return None;
         }
+        self.check_memory()?;
         let start = c_int::try_from(range.start / self.header.typesize).ok()?;
         let items = c_int::try_from(range.len() / self.header.typesize).ok()?;
         // SAFETY: `Blosc::new` checked that the input is as long as its header says, which is what the library reads;
@@ -171,6 +178,11 @@ mod tests {
             bytes
         };
         assert!(Blosc::new(&header(0, 0, 16, 4)).is_some());
+        // A block for which nobody has memory is none, where the lengths are looked at.
+        let huge = header(i32::MAX, i32::MAX, 16, 4);
+        let huge = Blosc::new(&huge).unwrap();
+        assert_eq!(huge.decoded_len(), i32::MAX as usize);
+        assert!(huge.decode(&mut [0; 64]).is_none());
         for (decoded, block, encoded, typesize) in [
             (8, 8, 17, 4),
             (8, 8, 15, 4),
