@@ -116,10 +116,10 @@ pub(crate) fn _open_remotes(
 /// Arrays that are opened at once: each takes a thread, which waits most of the time.
 const AT_ONCE: usize = 64;
 
-/// Ends the others when it is dropped.
-struct Ends<'a>(&'a AtomicBool);
+/// Ends the others that open arrays when it is dropped: also where one panics.
+struct EndsOthers<'a>(&'a AtomicBool);
 
-impl Drop for Ends<'_> {
+impl Drop for EndsOthers<'_> {
     fn drop(&mut self) {
         self.0.store(true, Ordering::Relaxed);
     }
@@ -134,10 +134,10 @@ fn open_all(requests: Vec<Request>, at_once: usize, cancel: &Arc<AtomicBool>) ->
         loop {
             let request = lock(&requests).next();
             let Some((number, request)) = request else { return };
-            let ends = Ends(cancel);
+            let ends_others = EndsOthers(cancel);
             let array = request.open(cancel.clone());
             if array.is_ok() {
-                std::mem::forget(ends);
+                std::mem::forget(ends_others);
             }
             lock(&opened).push((number, array));
         }

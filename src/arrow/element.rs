@@ -347,18 +347,6 @@ impl ElementType {
         }
     }
 
-    /// How many lists or structs lie in each other in one element.
-    #[must_use]
-    pub fn depth(&self) -> usize {
-        match self {
-            Self::ComplexFloat16 | Self::Complex64 | Self::Complex128 | Self::ComplexNarrow(_) => 1,
-            Self::Struct(fields) => fields.depth(),
-            Self::Optional(inner) => inner.depth(),
-            Self::List(item) => 1 + item.depth(),
-            _ => 0,
-        }
-    }
-
     /// Wraps `len` elements, of [`size`](Self::size) bytes each in native byte order, without copying them (a bool
     /// is packed to a bit). Only for types that lie in Arrow as they are stored.
     pub(super) fn wrap(&self, bytes: Buffer, len: usize, nulls: Option<NullBuffer>) -> Result<ArrayRef> {

@@ -145,10 +145,6 @@ impl StructType {
         self.members.iter().map(|member| member.field(member.element.arrow_type(), false)).collect()
     }
 
-    pub(super) fn depth(&self) -> usize {
-        1 + self.members.iter().map(|member| member.shape.len() + member.element.depth()).max().unwrap_or(0)
-    }
-
     pub(super) fn numpy_name(&self) -> String {
         let mut name = "[".to_owned();
         for (at, Member { name: member, element, shape, .. }) in self.members.iter().enumerate() {
@@ -195,7 +191,7 @@ mod tests {
         let structure = structure();
         let bytes: Vec<_> = structure.members().iter().map(Member::bytes).collect();
         assert_eq!(bytes, [0..2, 2..26, 26..29]);
-        assert_eq!((structure.width(), structure.depth()), (29, 3));
+        assert_eq!(structure.width(), 29);
         assert_eq!(structure.numpy_name(), "[('a', int16), ('m', float32, [2, 3]), ('n', [('s', S3)])]");
     }
 

@@ -2,16 +2,13 @@
 //!
 //! * [`output`]: buffers that become Arrow buffers.
 //! * [`recycle`]: memory of results that are gone.
-//! * [`received`]: buffers for what a store sends.
 
 mod output;
-mod received;
 mod recycle;
 
 use memmap2::MmapMut;
 
 pub(crate) use self::output::Output;
-pub(crate) use self::received::Received;
 use crate::error::{Error, ErrorKind, Result};
 
 /// From this length on, a buffer has pages of its own, which the system zeroes when they are first touched, and takes

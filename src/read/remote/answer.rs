@@ -10,7 +10,6 @@ use zarrs::storage::{Bytes, StoreKey};
 use super::units;
 use crate::cache::Version;
 use crate::error::{Error, ErrorKind, Result};
-use crate::memory::Received;
 use crate::store::remote::{Remote, Reply, Want};
 
 /// One request of a packet.
@@ -70,7 +69,6 @@ pub(super) fn panicked(key: &StoreKey) -> Error {
 pub(super) async fn fetch(
     request: &Request,
     memory: Option<Memory>,
-    buffers: &Arc<Received>,
     began: Instant,
     (waited, admitted): (&mut Option<Duration>, &mut usize),
 ) -> Result<Brought> {
@@ -109,6 +107,6 @@ pub(super) async fn fetch(
             Some(permit)
         }
     };
-    let bytes = remote.receive(key, want, answer, buffers).await?;
+    let bytes = remote.receive(key, want, answer).await?;
     Ok(Brought::Bytes(bytes, version, permit))
 }

@@ -41,7 +41,6 @@ use super::stats::Counters;
 use crate::cache::{Cached, Found as Lookup, Promise, Version};
 use crate::chunk::{Entry, ShardIndex};
 use crate::error::{Error, ErrorKind, Result};
-use crate::memory::Received;
 use crate::store::changed;
 use crate::store::remote::flow::{MOST_GAP, TICK, Window};
 use crate::store::remote::{Remote, Want, runtime};
@@ -147,7 +146,6 @@ struct Stage<'s, 'c> {
     room: usize,
     /// Bytes of requests in flight that have room.
     arriving: Arc<AtomicUsize>,
-    buffers: Arc<Received>,
     runtime: Handle,
     sender: Sender<Outcome>,
     receiver: Receiver<Outcome>,
@@ -183,7 +181,6 @@ pub(super) fn run<'s>(
         memory: Arc::new(Semaphore::new(room / UNIT)),
         room,
         arriving: Arc::default(),
-        buffers: Arc::new(if asking.room.is_some() { Received::once() } else { Received::default() }),
         runtime: runtime()?,
         sender,
         receiver,
@@ -491,7 +488,7 @@ impl<'s> Stage<'s, '_> {
         }
         self.load.sent(due);
         self.common.counters.requested();
-        let (sender, packet, buffers) = (self.sender.clone(), request.packet, self.buffers.clone());
+        let (sender, packet) = (self.sender.clone(), request.packet);
         let memory = (!request.has_room).then(|| Memory {
             semaphore: self.memory.clone(),
             room: self.room,
@@ -509,9 +506,8 @@ impl<'s> Stage<'s, '_> {
             let is_value = matches!(request.want, Want::All);
             let mut waited = None;
             // A store that panics is not waited for in vain.
-            let fetched = AssertUnwindSafe(fetch(&request, memory, &buffers, began, (&mut waited, &mut admitted)))
-                .catch_unwind()
-                .await;
+            let fetched =
+                AssertUnwindSafe(fetch(&request, memory, began, (&mut waited, &mut admitted))).catch_unwind().await;
             let brought = fetched.unwrap_or_else(|_| Err(panicked(&request.key)));
             // Nobody waits for it any more if this fails.
             let _ = sender.send(Outcome { packet, number, waited, due, admitted, is_value, brought });

@@ -30,7 +30,7 @@ use super::{changed, short, store_error};
 use crate::cache::Version;
 use crate::cancel::Cancel;
 use crate::error::{Error, ErrorKind, Result};
-use crate::memory::Received;
+use crate::memory::reserve;
 
 /// Which bytes of a value are asked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -170,26 +170,18 @@ impl Remote {
     /// all of it is asked for once more here, as often as failed requests are repeated.
     ///
     /// # Errors
-    /// [`ErrorKind::Store`] if there are fewer or more, or there is no memory for them.
-    pub(crate) async fn receive(
-        &self,
-        key: &StoreKey,
-        want: &Want,
-        answer: Answer,
-        memory: &Arc<Received>,
-    ) -> Result<Bytes> {
+    /// [`ErrorKind::Store`] if there are fewer or more, [`ErrorKind::Allocation`] if there is no memory for them.
+    pub(crate) async fn receive(&self, key: &StoreKey, want: &Want, answer: Answer) -> Result<Bytes> {
         let Answer { len, total, version, body } = answer;
         let mut delays = self.delays().filter(|_| version.is_none());
-        let mut received = receive(body, len, memory).await;
+        let mut received = receive(body, len).await;
         while let Err(error) = &received
             && error.kind() == ErrorKind::Store
             && let Some(delay) = delays.as_mut().and_then(Iterator::next)
         {
             tokio::time::sleep(delay).await;
             received = match self.ask(key, want, None).await? {
-                Reply::Answer(again) if (again.len, again.total) == (len, total) => {
-                    receive(again.body, len, memory).await
-                }
+                Reply::Answer(again) if (again.len, again.total) == (len, total) => receive(again.body, len).await,
                 _ => return Err(changed().at_key(key.as_str())),
             };
         }
@@ -209,26 +201,28 @@ impl Remote {
     pub(crate) async fn get(&self, key: &StoreKey, want: &Want) -> Result<Option<Bytes>> {
         match self.ask(key, want, None).await? {
             Reply::Absent | Reply::Unchanged => Ok(None),
-            Reply::Answer(answer) => self.receive(key, want, answer, &Arc::default()).await.map(Some),
+            Reply::Answer(answer) => self.receive(key, want, answer).await.map(Some),
         }
     }
 }
 
 /// Receives the `len` bytes of `body` as one.
-async fn receive(mut body: Body, len: u64, memory: &Arc<Received>) -> Result<Bytes> {
+async fn receive(mut body: Body, len: u64) -> Result<Bytes> {
     let first = body.next().await.transpose()?.unwrap_or_default();
     if first.len() as u64 == len {
         return Ok(first);
     }
-    let mut all = memory.body(len as usize)?;
+    let remedy = "Give a memory_limit, or read on a machine with more memory.";
+    let mut all = reserve(len as usize, "bytes that the store sends", remedy)?;
     let mut next = Some(first);
     while let Some(bytes) = next {
-        if !all.push(&bytes) {
-            return Err(cut_off(all.filled() + bytes.len(), len));
+        if (all.len() + bytes.len()) as u64 > len {
+            return Err(cut_off(all.len() + bytes.len(), len));
         }
+        all.extend_from_slice(&bytes);
         next = body.next().await.transpose()?;
     }
-    if all.filled() as u64 == len { Ok(all.into_bytes()) } else { Err(cut_off(all.filled(), len)) }
+    if all.len() as u64 == len { Ok(Bytes::from(all)) } else { Err(cut_off(all.len(), len)) }
 }
 
 /// Threads of the runtime that may block.
