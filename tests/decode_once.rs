@@ -10,7 +10,7 @@ use arrow::datatypes::UInt16Type;
 use proptest::prelude::*;
 use proptest::sample::select;
 use zarrow::zarrs::storage::store::MemoryStore;
-use zarrow::{Array, Item, ReadOptions, ReadStats, Selections, read_batch};
+use zarrow::{Array, Item, ReadOptions, ReadStats, Selections, read_batch, read_batch_with_stats};
 
 use crate::common::cases::{self, Case, PATH};
 use crate::common::naive::{self, Padded};
@@ -188,8 +188,10 @@ fn columns_of_one_array_are_read_once() {
             let log_once = watched.take_log();
             assert_nothing_twice(&log_once);
             let columns = [("a", &array), ("b", &twin), ("c", &array)];
-            let batch = read_batch(&columns, &boxes, &options(threads)).expect("batch");
+            let (batch, stats) = read_batch_with_stats(&columns, &boxes, &options(threads)).expect("batch");
             let log = watched.take_log();
+            let counts = |stats: &ReadStats| (stats.chunks_fetched, stats.chunks_decoded, stats.bytes_out);
+            assert_eq!(counts(&stats), counts(once.stats()));
             assert_nothing_twice(&log);
             if threads == 1 {
                 assert_eq!(log.len(), log_once.len());
