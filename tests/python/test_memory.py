@@ -92,6 +92,35 @@ def test_the_limit_holds_for_the_process(large: Path) -> None:
     assert int(done.stdout) <= limit + (6 << 20)
 
 
+LENGTHS = """
+import sys, zarrow
+def status(key):
+    lines = open("/proc/self/status").read().splitlines()
+    return next(int(line.split()[1]) * 1024 for line in lines if line.startswith(key))
+path, chunk, *lengths = sys.argv[1], *map(int, sys.argv[2:])
+array = zarrow.open_array(path)
+zarrow.read_ragged(array, [slice(0, 1)])
+before = status("VmRSS")
+for length in lengths:
+    zarrow.read_ragged(array, [slice(0, 12 * chunk)] * (length - 1) + [slice(0, chunk // 2)])
+print(status("VmHWM") - before)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="asks Linux")
+def test_memory_of_earlier_results_does_not_add_up(large: Path) -> None:
+    """Reads of ever other lengths take what the longest needs, and the 32 MiB that are kept."""
+    lengths = [5, 3, 4, 2, 6, 3]
+    done = subprocess.run(
+        [sys.executable, "-c", LENGTHS, str(large), str(CHUNK), *map(str, lengths)],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    longest = (max(lengths) - 1) * 12 * CHUNK + CHUNK // 2
+    assert longest < int(done.stdout) <= longest + (48 << 20)
+
+
 KINDS: dict[str, dict[str, Any]] = {
     "zstd": {"chunks": (3_000_001,), "compressors": [ZstdCodec(level=1)]},
     "blosc": {"chunks": (700_000,), "compressors": [BloscCodec(cname="lz4")]},
