@@ -78,7 +78,8 @@ fn fill(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("copying/fill");
     let crops = boxes(&IMAGE, 1000, &[24..=40, 24..=40]);
     let (len, extents) = (1 << 20, 1024..=4096);
-    // A value of equal bytes is set by another loop than one that is not, and zeros are there already.
+    // A value of equal bytes is set by another loop than one that is not; zeros are there already in
+    // memory that is fresh, which that of the first read alone is.
     for (name, value) in [("zeros", 0_u32), ("equal bytes", u32::MAX), ("a number", 1_234_567)] {
         let fill = value.to_ne_bytes();
         read(&mut group, &format!("crops, {name}"), &Spec::new(&IMAGE, &TILE, 4).fill(&fill).empty(), &crops);

@@ -1,4 +1,4 @@
-//! Decoding, one benchmark for each path that a chunk can take. The arrays lie in memory.
+//! Decoding, by the paths that most chunks take. The arrays lie in memory.
 
 mod support;
 

@@ -60,6 +60,7 @@ pub use crate::arrow::{
 pub use crate::cache::ChunkCache;
 pub use crate::chunk::{Array, ForeignCodecs, ForeignDecoder, ForeignError, ForeignObjects, OpenOptions};
 pub use crate::error::{Error, ErrorKind, Result};
+pub use crate::memory::release_unused;
 pub use crate::plan::Layout;
 pub use crate::planned::{Plan, PlanOptions, read_ragged, read_ragged_async};
 pub use crate::read::{MissingChunks, Progress, ReadOptions, ReadStats};

@@ -51,6 +51,8 @@ def obey(command: str, reader: Reader, case: Case) -> dict[str, Any]:
     if command == "count":
         return {"chunks": reader.count() if reader.count else None}
     gc.collect()
+    if reader.before:
+        reader.before()
     before, disk = io_counters()
     memory = status("VmRSS")
     if command == "first":
@@ -68,6 +70,7 @@ def obey(command: str, reader: Reader, case: Case) -> dict[str, Any]:
         answer |= reader.stats(result)
     if command == "first":
         answer["peak"] = status("VmHWM") - memory
+    if command in {"first", "again"}:
         values = reader.values(result)
         answer["result"] = sum(part.nbytes for part in values)
         answer["equal"] = digest(values) == case.reference

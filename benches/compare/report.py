@@ -35,6 +35,8 @@ OVERVIEW = (
     "limit s",
     "zarrow s",
     "÷ limit",
+    "fresh s",
+    "÷ limit",
     "peak MB",
     "÷ result",
     "1 thread ÷ {threads}",
@@ -55,9 +57,14 @@ LEGEND = """\
   zarr-python's codecs and the files that zarrs opened, and by the kernel's count of bytes read. A
   `-` is what could not be counted.
 - `limit`: a program that reads and decodes each touched chunk once, and copies each piece to its
-  place, by a plan that it is given. A reader that decodes parts of chunks can be faster. With a
-  cold page cache, it is the longer of that from a warm one and of a parallel read of the chunks.
-- `equal`: whether the values are those that NumPy takes from the whole array.
+  place in fresh memory, by a plan that it is given. With a cold page cache, it is the longer of
+  that from a warm one and of a parallel read of the chunks. A reader that decodes parts of chunks
+  can be faster, and so can one that uses memory again, which the system need not zero.
+- `zarrow` uses memory of the last result again, as a loop over results that are dropped does, and
+  as other readers do by way of malloc. `fresh`, or `zarrow, fresh memory`: nothing is left of the
+  last result before each call, as where results are kept; to be compared with the limit.
+- `equal`: whether the values are those that NumPy takes from the whole array, of the first result
+  and of the last.
 - `≈`: extrapolated from a sample of the selections.
 """
 
@@ -136,6 +143,7 @@ def section(entry: Entry) -> str:
 def line(entry: Entry) -> list[str]:
     """Give the line of a workload."""
     ours, best, least = found.named(entry, "zarrow"), found.best_peer(entry), found.limit(entry)
+    fresh = found.named(entry, "zarrow, fresh memory")
     one_thread = [found.named(entry, f"{name}, 1 thread")["median"] for name in ("zarrow", "limit")]
     return [
         entry["name"],
@@ -143,6 +151,8 @@ def line(entry: Entry) -> list[str]:
         seconds(least),
         seconds(ours["median"]),
         ratio(ours["median"], least),
+        seconds(fresh["median"]),
+        ratio(fresh["median"], least),
         megabytes(ours["peak"]),
         ratio(ours["peak"], ours["result"]),
         ratio(one_thread[0], ours["median"]),

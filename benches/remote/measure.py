@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 import statistics
+import subprocess
+import sys
 import tempfile
+import time
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +27,9 @@ if TYPE_CHECKING:
 
 SETUP_SECONDS = 60.0
 CALM = "set 0 0"  # while a method is set up
+SPIN = "while True: pass"
+TURNS_RUNS = 9
+TURNS_SECONDS = 0.5
 
 
 @dataclass
@@ -31,7 +37,8 @@ class Outcome:
     """What was measured of a method under a condition, in seconds and bytes, or why nothing was.
 
     `counts` are the server's, of the last timed call. `stall` is the longest time that another
-    thread of Python could not run, in one more call. `share` is the part of the selections read.
+    thread of Python could not run, in one more call; `held` that of one that goes before all other
+    threads, in yet another. `share` is the part of the selections read.
     """
 
     method: str
@@ -44,6 +51,7 @@ class Outcome:
     fetch: float | None = None
     decode: float | None = None
     stall: float | None = None
+    held: float | None = None
     peak: int | None = None
     result: int | None = None
     equal: bool | None = None
@@ -130,6 +138,7 @@ class Bench:
             outcome.counts = self.server.counts()
             outcome.times.append(answer["seconds"])
         outcome.stall = process.ask("tick", 10 * scale.patience)["stall"]
+        outcome.held = process.ask("tick first", 10 * scale.patience)["stall"]
 
     def measure_ideal(
         self, ranges: Path, label: str, decode: float, condition: Condition
@@ -143,15 +152,16 @@ class Bench:
             for connections in ideal.CONNECTIONS:
                 name = f"ideal: {connections} in flight"
                 outcome = Outcome(f"{name}, {label}" if label else name, "ideal", condition.name)
-                fetches, stalls = [], []
+                fetches: list[float] = []
+                tickers: list[Ticker] = []
                 for _ in range(self.options.rounds + 1):
                     self.server.begin(condition)
-                    ticker = Ticker()
+                    tickers.append(Ticker())
                     fetches.append(process.ask(f"run {connections}", SETUP_SECONDS)["seconds"])
-                    stalls.append(ticker.stop())
+                    tickers[-1].stop()
                 outcome.counts = self.server.counts()
                 outcome.fetch, outcome.decode = statistics.median(fetches), decode
-                outcome.stall = statistics.median(stalls)
+                outcome.stall = statistics.median(ticker.longest for ticker in tickers)
                 outcome.first = fetches[0] + decode
                 outcome.times = [seconds + decode for seconds in fetches[1:]]
                 outcomes.append(outcome)
@@ -160,6 +170,27 @@ class Bench:
         finally:
             process.close()
         return outcomes
+
+
+def measure_turns(threads: int) -> dict[str, float]:
+    """Give the stalls of a waiting thread beside busy processes, by their number: the system's."""
+    turns = {}
+    for busy in (0, threads, threads + 1, 2 * threads, 3 * threads):
+        stalls = []
+        processes = [subprocess.Popen([sys.executable, "-c", SPIN]) for _ in range(busy)]
+        try:
+            time.sleep(TURNS_SECONDS)
+            for _ in range(TURNS_RUNS):
+                ticker = Ticker()
+                time.sleep(TURNS_SECONDS)
+                ticker.stop()
+                stalls.append(ticker.longest)
+        finally:
+            for process in processes:
+                process.kill()
+                process.wait()
+        turns[str(busy)] = statistics.median(stalls)
+    return turns
 
 
 def measure_decode(plan: Path, case: Case, options: Options) -> float:

@@ -32,6 +32,7 @@ COLUMNS = (
     "connections",
     "peak MB",
     "stall ms",
+    "held ms",
     "equal",
 )
 
@@ -47,8 +48,9 @@ LEGEND = """\
 - `peak`: the most memory that the first call took beyond what the process had before, the result
   included.
 - `stall`: the longest time for which another thread of Python, which sleeps for a millisecond and
-  again, was kept from running, in one more call. For the ideal, a thread of a process that waits:
-  what is due to the machine.
+  again, was kept from running, in one more call. For the ideal, a thread of a process that waits.
+  `held`: the same of a thread that goes before all others (`SCHED_FIFO`), so that it only waits
+  for locks and for the kernel, not for its turn. What turns cost on this machine stands above.
 - `equal`: whether the values are those that NumPy takes from the whole array.
 - `≈`: extrapolated from a sample of the selections.
 """
@@ -92,9 +94,15 @@ def line(row: Row, rows: list[Row]) -> list[str]:
         count("average_in_flight", ".1f"),
         count("most_connections"),
         megabytes(row["peak"]),
-        NONE if row["stall"] is None else f"{row['stall'] * 1e3:.1f}",
+        milliseconds(row["stall"]),
+        milliseconds(row["held"]),
         {True: "yes", False: "**NO**", None: NONE}[row["equal"]],
     ]
+
+
+def milliseconds(value: float | None) -> str:
+    """Format seconds as milliseconds."""
+    return NONE if value is None else f"{value * 1e3:.1f}"
 
 
 def order(row: Row) -> tuple[int, float]:
@@ -133,6 +141,15 @@ def workload(entry: dict[str, Any], conditions: list[str]) -> str:
     return "\n".join([*parts, *(section(entry, each) for each in conditions)])
 
 
+def turns(stalls: dict[str, float]) -> str:
+    """Say how long a waiting thread waits for its turn beside busy processes."""
+    beside = ", ".join(f"{milliseconds(stall)} beside {busy}" for busy, stall in stalls.items())
+    return (
+        "A thread that sleeps for a millisecond, and again, for half a second, waits at most so"
+        f" many ms for its turn beside processes that are busy with nothing: {beside}.\n"
+    )
+
+
 def markdown(results: Results) -> str:
     """Give the whole report."""
     packages = ", ".join(
@@ -148,6 +165,7 @@ def markdown(results: Results) -> str:
         "# Reads from an object store, measured\n",
         about,
         f"Python {results['packages']['python']}, {packages}.\n",
+        turns(results["turns"]),
         LEGEND,
         *(workload(entry, results["conditions"]) for entry in results["workloads"]),
     ]

@@ -11,7 +11,7 @@ from ..compare import plans, workloads
 from ..compare.options import affinity
 from ..compare.results import machine, revision
 from . import ideal, programs, report
-from .measure import Bench, Outcome, Server, measure_decode
+from .measure import Bench, Outcome, Server, measure_decode, measure_turns
 from .methods import METHODS, Method
 from .options import Options, parse
 from .workloads import ALL
@@ -42,6 +42,7 @@ def main() -> int:
         "revision": revision(),
         "packages": {"python": found.version, **found.packages},
         "conditions": [each.name for each in options.conditions],
+        "turns": measure_turns(options.threads),
         "workloads": [],
     }
     failures: list[str] = []

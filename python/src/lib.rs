@@ -39,6 +39,7 @@ fn _zarrow(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(selections::_lists, module)?)?;
     module.add_function(wrap_pyfunction!(selections::_items, module)?)?;
     module.add_function(wrap_pyfunction!(plan::_plan, module)?)?;
+    module.add_function(wrap_pyfunction!(read::release_unused, module)?)?;
     module.add_function(wrap_pyfunction!(read::_read, module)?)?;
     module.add_function(wrap_pyfunction!(read::_read_batch, module)?)?;
     module.add_function(wrap_pyfunction!(read::_read_stats, module)?)?;

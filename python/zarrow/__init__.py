@@ -17,7 +17,15 @@ from zarrow._batch import read_batch, read_batch_async
 from zarrow._group import Group, open_group
 from zarrow._open import open_array
 from zarrow._selections import boxes, indices, ranges, rows, windows
-from zarrow._zarrow import Array, ChunkCache, Plan, ReadStats, Selections, __version__
+from zarrow._zarrow import (
+    Array,
+    ChunkCache,
+    Plan,
+    ReadStats,
+    Selections,
+    __version__,
+    release_unused,
+)
 from zarrow.errors import (
     AllocationError,
     CancelledError,
@@ -59,6 +67,7 @@ __all__ = [
     "read_batch_async",
     "read_ragged",
     "read_ragged_async",
+    "release_unused",
     "rows",
     "windows",
 ]

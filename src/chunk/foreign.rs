@@ -30,7 +30,8 @@ pub trait ForeignCodecs: Send + Sync {
 
 /// Decodes read chunks of one array, from several threads at once.
 pub trait ForeignDecoder: Send + Sync {
-    /// Decodes one read chunk into all of `target`: its elements in C order and native byte order.
+    /// Decodes one read chunk into all of `target`: its elements in C order and native byte order. What `target` holds
+    /// before means nothing; it may be part of an earlier result.
     ///
     /// # Errors
     /// If `encoded` is no such chunk; the read fails with this as the source of its error.

@@ -9,10 +9,10 @@ mod recycle;
 use memmap2::MmapMut;
 
 pub(crate) use self::output::Output;
+pub use self::recycle::release_unused;
 use crate::error::{Error, ErrorKind, Result};
 
-/// From this length on, a buffer has pages of its own, which the system zeroes when they are first touched, and takes
-/// back when the buffer is dropped.
+/// From this length on, a buffer has pages of its own, which the system zeroes when they are first touched.
 const PAGES_FROM: usize = 256 << 10;
 
 /// An empty vector with room for `len` values, which an error calls `what`.

@@ -6,6 +6,9 @@ use super::PAGES_FROM;
 use super::recycle::{self, Pages};
 use crate::error::{Error, ErrorKind, Result};
 
+/// From this length on, results have pages of their own. In tests, more results meet memory that others have used.
+const RECYCLED_FROM: usize = if cfg!(all(debug_assertions, not(miri))) { 1 << 10 } else { PAGES_FROM };
+
 /// A buffer that becomes an Arrow buffer without a copy.
 pub(crate) enum Output {
     Heap(MutableBuffer),
@@ -18,7 +21,7 @@ impl Output {
     /// # Errors
     /// [`ErrorKind::Allocation`] if the system has no room for it.
     pub(crate) fn new(len: usize) -> Result<Self> {
-        if len < PAGES_FROM {
+        if len < RECYCLED_FROM {
             return Ok(Self::Heap(MutableBuffer::from_len_zeroed(len)));
         }
         let no_room = |source| {

@@ -1,26 +1,39 @@
 //! Pages of results that are gone, kept for results to come: having the system zero fresh pages costs a read from a warm
 //! cache up to a fifth of its time.
 //!
-//! The process is never larger for it than its results were at once, but for [`ALWAYS`]: pages are let go before fresh
-//! ones are taken. And the system may have back what it needs: where it can, kept pages are marked as free to take.
+//! Kept pages are marked as free to take where the system knows such a mark. And they do not add up: as fresh pages are
+//! taken, as many bytes of kept ones are let go, but for [`SLACK`], so that pages in use and pages kept are together
+//! never more than there were in use at once before, and that.
 
 use std::io;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, TryLockError};
 
 use memmap2::MmapMut;
 
 use super::size_class;
 
-/// So many bytes are kept at most.
-const MOST: usize = if cfg!(any(target_os = "linux", target_os = "macos")) { 1 << 30 } else { ALWAYS };
+/// So many bytes are kept at most, of pages that the system may take.
+const MOST: usize = 1 << 30;
 
-/// So many bytes may be kept beside fresh pages.
-const ALWAYS: usize = 32 << 20;
+/// So many bytes are kept at most of other pages. So many bytes of fresh pages are taken before kept ones are let go.
+const SLACK: usize = 32 << 20;
 
-/// The lock is held for less than a microsecond.
+/// The lock is held for a few comparisons.
 const TRIES: usize = 16;
 
-static POOL: Pool = Pool(Mutex::new(Vec::new()));
+/// No page is smaller.
+const PAGE: usize = 4096;
+
+static POOL: Pool = Pool::new();
+
+/// Gives memory that is kept for results to come back to the system.
+///
+/// Memory of results that are gone, up to 1 GiB, is kept for those to come. It counts as memory of this process, though
+/// the system may take it back at any time where it knows how to mark it (`MADV_FREE`).
+pub fn release_unused() {
+    POOL.clear();
+}
 
 /// Memory of the system's own pages. Goes back to the pool when it is dropped.
 pub(crate) struct Pages {
@@ -31,7 +44,8 @@ pub(crate) struct Pages {
 
 /// At least `len` bytes.
 pub(super) fn pages(len: usize) -> io::Result<Pages> {
-    if let Some(pages) = POOL.take(len) {
+    if let Some(mut pages) = POOL.take(len) {
+        take_back(&mut pages);
         return Ok(Pages { pages: Some(pages), zeroed: false });
     }
     Ok(Pages { pages: Some(super::pages(len)?), zeroed: true })
@@ -64,21 +78,45 @@ impl Drop for Pages {
     }
 }
 
-/// The pages that are kept, those longest unused first.
-struct Pool(Mutex<Vec<MmapMut>>);
+/// The pages that are kept.
+struct Pool {
+    kept: Mutex<Kept>,
+    /// Bytes of fresh pages for which none were let go.
+    owed: AtomicUsize,
+}
+
+struct Kept {
+    /// Those longest unused first.
+    pages: Vec<MmapMut>,
+    /// Whose they are. In a child that was forked they are shared with the parent: it would copy what it writes to.
+    process: u32,
+}
 
 impl Pool {
-    /// Takes the pages that fit `len` bytes best, if they are at most a quarter too long. If there are none, as many
-    /// bytes of others are let go, but for the last [`ALWAYS`].
+    const fn new() -> Self {
+        Self { kept: Mutex::new(Kept { pages: Vec::new(), process: 0 }), owed: AtomicUsize::new(0) }
+    }
+
+    /// Takes the pages that fit `len` bytes best, if they are at most an eighth too long: still to be
+    /// [taken back](take_back). If there are none, fresh ones will be taken, so others are let go.
     fn take(&self, len: usize) -> Option<MmapMut> {
         let least = size_class(len);
-        let fits = least..=least.saturating_add(least / 4);
-        let (found, released) = self.with(|kept| {
+        let fits = least..=least.saturating_add(least / 8);
+        let taken = self.with(|kept| {
             let best = (0..kept.len()).filter(|&at| fits.contains(&kept[at].len())).min_by_key(|&at| kept[at].len());
-            let found = best.map(|at| kept.remove(at));
-            let excess = if found.is_some() { 0 } else { bytes(kept).saturating_sub(ALWAYS).min(least) };
-            (found, release(kept, excess))
-        })?;
+            if let Some(at) = best {
+                return (Some(kept.remove(at)), Vec::new());
+            }
+            let owed = self.owed.load(Ordering::Relaxed).saturating_add(least);
+            let released = if owed > SLACK { release(kept, owed) } else { Vec::new() };
+            let left = if kept.is_empty() { 0 } else { owed.saturating_sub(bytes(&released)) };
+            self.owed.store(left, Ordering::Relaxed);
+            (None, released)
+        });
+        let Some((found, released)) = taken else {
+            self.owed.fetch_add(least, Ordering::Relaxed);
+            return None;
+        };
         // Given back to the system outside the lock.
         drop(released);
         found
@@ -86,26 +124,38 @@ impl Pool {
 
     /// Keeps `pages` in the place of those longest unused.
     fn put(&self, pages: MmapMut) {
-        if pages.len() > MOST {
+        let most = if lend(&pages) { MOST } else { SLACK };
+        if pages.len() > most {
             return;
         }
-        lend(&pages);
         let released = self.with(|kept| {
             kept.push(pages);
-            let excess = bytes(kept).saturating_sub(MOST);
+            let excess = bytes(kept).saturating_sub(most);
             release(kept, excess)
         });
         drop(released);
     }
 
+    fn clear(&self) {
+        drop(self.with(std::mem::take));
+    }
+
     /// Does not wait for long: a fork may have left the lock taken for ever.
     fn with<T>(&self, work: impl FnOnce(&mut Vec<MmapMut>) -> T) -> Option<T> {
         for _ in 0..TRIES {
-            match self.0.try_lock() {
-                Ok(mut kept) => return Some(work(&mut kept)),
-                Err(TryLockError::Poisoned(kept)) => return Some(work(&mut kept.into_inner())),
-                Err(TryLockError::WouldBlock) => std::thread::yield_now(),
+            let mut kept = match self.kept.try_lock() {
+                Ok(kept) => kept,
+                Err(TryLockError::Poisoned(kept)) => kept.into_inner(),
+                Err(TryLockError::WouldBlock) => {
+                    std::thread::yield_now();
+                    continue;
+                }
+            };
+            let process = std::process::id();
+            if kept.process != process {
+                *kept = Kept { pages: Vec::new(), process };
             }
+            return Some(work(&mut kept.pages));
         }
         None
     }
@@ -125,18 +175,34 @@ fn release(kept: &mut Vec<MmapMut>, mut excess: usize) -> Vec<MmapMut> {
     kept.drain(..count).collect()
 }
 
-/// Lets the system take pages that nobody uses, if it needs memory before they are written again.
+/// Lets the system take pages that nobody uses, if it needs memory before they are written again. Tells whether it may.
 #[cfg(any(target_os = "linux", target_os = "macos"))]
 #[allow(unsafe_code, reason = "advice that changes what the pages hold")]
-fn lend(pages: &MmapMut) {
-    // SAFETY: the call may turn bytes into zeros at any time before they are next written. `Pages::drop` gave up the only
-    // owner of the mapping, so no reference to its bytes is left; whoever takes it out of the pool is told by
-    // `Pages::is_zeroed` that nothing is known of them. A refusal, as by old systems, costs nothing.
-    let _ = unsafe { pages.unchecked_advise(memmap2::UncheckedAdvice::Free) };
+fn lend(pages: &MmapMut) -> bool {
+    // SAFETY: from here to `take_back`, the system may turn bytes into zeros at any time, so none may be borrowed. The
+    // only owner of the mapping is `Pages::drop`, and then the pool, which has no use for the bytes.
+    unsafe { pages.unchecked_advise(memmap2::UncheckedAdvice::Free) }.is_ok()
 }
 
 #[cfg(not(any(target_os = "linux", target_os = "macos")))]
-fn lend(_: &MmapMut) {}
+fn lend(_: &MmapMut) -> bool {
+    false
+}
+
+/// Ends what [`lend`] began: a page that is written to is not the system's to take.
+#[allow(unsafe_code, reason = "writes through a pointer, as nothing may be borrowed yet")]
+fn take_back(pages: &mut MmapMut) {
+    let (start, len) = (pages.as_mut_ptr(), pages.len());
+    for at in (0..len).step_by(PAGE) {
+        // SAFETY: `at < len`, the length of the mapping that `start` is the start of. It is borrowed mutably and no slice
+        // of it exists, so that nothing else reads or writes the byte.
+        unsafe { start.add(at).write_volatile(0) };
+    }
+    if cfg!(debug_assertions) {
+        // What is not written afterwards shows.
+        pages.fill(0xa5);
+    }
+}
 
 #[cfg(test)]
 mod tests {
@@ -144,10 +210,6 @@ mod tests {
 
     fn map(len: usize) -> MmapMut {
         MmapMut::map_anon(len).unwrap()
-    }
-
-    fn pool() -> Pool {
-        Pool(Mutex::new(Vec::new()))
     }
 
     impl Pool {
@@ -158,7 +220,7 @@ mod tests {
 
     #[test]
     fn the_pool_keeps_what_was_used_last() {
-        let pool = pool();
+        let pool = Pool::new();
         pool.put(map(MOST + 4096));
         assert!(pool.lens().is_empty());
         pool.put(map(MOST / 2));
@@ -169,63 +231,81 @@ mod tests {
 
     #[test]
     fn what_fits_best_is_taken() {
-        let pool = pool();
-        for len in [5 << 20, 4 << 20, 6 << 20, 4 << 20] {
+        let pool = Pool::new();
+        for len in [9 << 19, 4 << 20, 6 << 20, 4 << 20] {
             pool.put(map(len));
         }
         assert_eq!(pool.take((4 << 20) - 9).unwrap().len(), 4 << 20);
         assert_eq!(pool.take(4 << 20).unwrap().len(), 4 << 20);
-        assert_eq!(pool.take(4 << 20).unwrap().len(), 5 << 20);
-        assert!(pool.take(4 << 20).is_none(), "more than a quarter too long");
+        assert_eq!(pool.take(4 << 20).unwrap().len(), 9 << 19);
+        assert!(pool.take(4 << 20).is_none(), "more than an eighth too long");
         assert!(pool.take((6 << 20) + 1).is_none(), "too short");
         assert_eq!(pool.lens(), [6 << 20]);
+        pool.clear();
+        assert!(pool.lens().is_empty());
     }
 
     #[test]
     fn fresh_pages_come_in_the_place_of_kept_ones() {
-        let pool = pool();
-        let lens = [ALWAYS / 2, ALWAYS, ALWAYS / 2, ALWAYS / 2];
+        let pool = Pool::new();
+        let lens = [SLACK / 2, SLACK, SLACK / 2, 8 * SLACK];
         for len in lens {
             pool.put(map(len));
         }
-        assert!(pool.take(1 << 20).is_none());
-        assert_eq!(pool.lens(), lens[1..], "at least as much as is needed, oldest first");
-        assert!(pool.take(8 * ALWAYS).is_none());
-        assert_eq!(pool.lens(), lens[2..], "all but what is always kept");
-        assert!(pool.take(8 * ALWAYS).is_none());
-        assert_eq!(pool.lens(), lens[2..]);
+        for _ in 0..2 {
+            assert!(pool.take(SLACK / 4).is_none());
+            assert_eq!(pool.lens(), lens, "little is taken without letting others go");
+        }
+        assert!(pool.take(3 * SLACK / 4).is_none());
+        assert_eq!(pool.lens(), lens[2..], "at least as much as was taken, oldest first");
+        assert!(pool.take(2 * SLACK).is_none());
+        assert!(pool.lens().is_empty());
+        assert_eq!(pool.owed.into_inner(), 0);
     }
 
     #[test]
-    fn the_process_is_never_larger_than_its_results_were() {
-        let pool = pool();
+    fn pages_do_not_add_up() {
+        let pool = Pool::new();
         let mut random = crate::random::Bits(1);
         let (mut live, mut most) = (Vec::<MmapMut>::new(), 0);
         for _ in 0..2_000 {
             let live_bytes = bytes(&live);
             if live_bytes > 0 && random.below(2) == 0 {
                 pool.put(live.swap_remove(random.below(live.len() as u64) as usize));
-            } else if live_bytes < 16 * ALWAYS {
+            } else if live_bytes < 32 * SLACK {
                 let len = (random.below(1 << 28) + (1 << 20)) as usize;
                 live.push(pool.take(len).unwrap_or_else(|| map(size_class(len))));
             }
             most = most.max(bytes(&live));
             let kept: usize = pool.lens().iter().sum();
             assert!(kept <= MOST);
-            assert!(bytes(&live) + kept <= most + ALWAYS, "{live_bytes} {kept} {most}");
+            assert!(bytes(&live) + kept <= most + SLACK, "{live_bytes} {kept} {most}");
         }
     }
 
     #[test]
+    fn pages_of_another_process_are_let_go() {
+        let pool = Pool::new();
+        pool.put(map(1 << 20));
+        pool.kept.lock().unwrap().process += 1;
+        assert!(pool.take(1 << 20).is_none());
+        assert_eq!(pool.kept.lock().unwrap().process, std::process::id());
+    }
+
+    #[test]
     fn pages_come_back_and_say_that_they_are_not_zeroed() {
-        // A length that no other test uses.
-        let len = 5 << 20;
-        let mut first = pages(len).unwrap();
-        first.as_mut().fill(1);
-        drop(first);
-        let mut second = pages(len).unwrap();
-        assert!(second.is_zeroed() || second.as_ref().iter().all(|&byte| byte <= 1));
-        second.as_mut().fill(2);
-        assert!(second.as_ref().iter().all(|&byte| byte == 2));
+        let mut found = false;
+        // Other tests may take them.
+        for _ in 0..1_000 {
+            let mut first = pages(5 << 20).unwrap();
+            first.as_mut().fill(1);
+            drop(first);
+            let mut second = pages(5 << 20).unwrap();
+            assert!(!second.is_zeroed() || second.as_ref().iter().all(|&byte| byte == 0));
+            second.as_mut().fill(2);
+            assert!(second.as_ref().iter().all(|&byte| byte == 2));
+            found |= !second.is_zeroed();
+        }
+        assert!(found);
     }
 }

@@ -161,13 +161,16 @@ mod tests {
 
     #[test]
     fn pairs_sort_by_key_and_stay_in_order() {
-        for len in [0, 1, 2, 100, FEW, FEW + 1, if cfg!(miri) { 2500 } else { 3 * AT_ONCE + 5 }] {
+        // Miri takes minutes for what this takes milliseconds for.
+        let step = if cfg!(miri) { 4 } else { 1 };
+        for len in [0, 1, 2, 100, FEW, FEW + 1, if cfg!(miri) { 3 } else { 3 * AT_ONCE + 5 }] {
             let masks = [0, 1, 0x7f, 0xffff, u64::from(u32::MAX), 0x8000_0001, 0x00f0_0f00];
-            for mask in masks {
+            for mask in masks.into_iter().step_by(step) {
                 check::<u64>(|bits| bits.next() & mask, len);
                 check::<[u32; 3]>(|bits| bits.next() & mask, len);
             }
-            for mask in [u64::MAX, 1 << 63, 1 << 63 | 1, 0xfff << 52, 0x00ff_0000_00ff_0000] {
+            let masks = [u64::MAX, 1 << 63, 1 << 63 | 1, 0xfff << 52, 0x00ff_0000_00ff_0000];
+            for mask in masks.into_iter().step_by(step) {
                 check::<[u32; 3]>(|bits| bits.next() & mask, len);
             }
             check::<u64>(|bits| 1_000_000 - bits.below(2), len);

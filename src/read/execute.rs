@@ -20,6 +20,7 @@ use crate::arrow::ElementType;
 use crate::cancel::Cancel;
 use crate::chunk::Array;
 use crate::error::{Error, ErrorKind, Result};
+use crate::memory::release_unused;
 use crate::plan::Plan;
 
 /// Buffers of no more bytes than this are kept for the thread's next read.
@@ -58,6 +59,10 @@ pub(crate) fn execute(columns: &[Column<'_>], options: &ReadOptions, stats: &mut
         let offsets = offsets(column, &all_offsets, &pool)?;
         all_offsets.push(offsets);
         targets.push(Target::new(column, options, &budget, &pool)?);
+    }
+    if budget.is_limited() {
+        // What earlier results left behind and this one does not need.
+        release_unused();
     }
     let chunks: usize = columns.iter().map(|column| column.plan.read_chunks()).sum();
     let workers = if chunks <= 1 { 1 } else { pool.current_num_threads() };

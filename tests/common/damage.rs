@@ -11,6 +11,8 @@ pub(crate) enum Format {
     Blosc,
     Gzip,
     Zlib,
+    /// The decoded length, and a block.
+    Lz4,
     /// Followed by the CRC-32C of all before it.
     Sealed(Box<Format>),
     Shard {
@@ -47,6 +49,11 @@ pub(crate) fn damages(format: &Format, intact: &[u8]) -> Vec<Damage> {
         Format::Blosc => all.extend(blosc_lies(intact)),
         Format::Gzip => all.extend(gzip_lies(intact)),
         Format::Zlib => all.extend(set_bytes(intact, 0..12)),
+        Format::Lz4 => {
+            let decoded = number(intact, 0).expect("a length");
+            all.extend(set_numbers(intact, "decoded length", 0, [-1, 0, 1, decoded - 1, decoded + 1, MIN, MAX]));
+            all.extend(set_bytes(intact, 0..40));
+        }
         Format::Sealed(inner) => {
             let (content, seal) = intact.split_at(intact.len() - SEAL_LEN);
             all.extend(set_bytes(intact, content.len()..content.len() + seal.len()));

@@ -121,6 +121,37 @@ def test_memory_of_earlier_results_does_not_add_up(large: Path) -> None:
     assert longest < int(done.stdout) <= longest + (48 << 20)
 
 
+RELEASE = """
+import sys, zarrow
+def resident():
+    lines = open("/proc/self/status").read().splitlines()
+    return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmRSS"))
+path, chunk = sys.argv[1], int(sys.argv[2])
+array = zarrow.open_array(path)
+everything = slice(0, 12 * chunk)
+zarrow.read_ragged(array, [everything] * 2)
+before = resident()
+if sys.argv[3] == "limit":
+    zarrow.read_ragged(array, [slice(0, 1)], memory_limit=10**9)
+else:
+    zarrow.release_unused()
+    zarrow.release_unused()
+print(before - resident())
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="asks Linux")
+@pytest.mark.parametrize("by", ["call", "limit"])
+def test_memory_of_earlier_results_is_given_back(large: Path, by: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", RELEASE, str(large), str(CHUNK), by],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert int(done.stdout) > 2 * 12 * CHUNK - (8 << 20)
+
+
 KINDS: dict[str, dict[str, Any]] = {
     "zstd": {"chunks": (3_000_001,), "compressors": [ZstdCodec(level=1)]},
     "blosc": {"chunks": (700_000,), "compressors": [BloscCodec(cname="lz4")]},

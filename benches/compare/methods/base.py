@@ -52,12 +52,15 @@ class Reader:
         Makes one more call, and gives how many chunks it decoded.
     stats
         Gives the chunks decoded and bytes read of a result that says so itself.
+    before
+        Is called before each call, and not timed.
     """
 
     call: Callable[[], Any]
     values: Callable[[Any], list[NDArray[Any]]] = flat_values
     count: Callable[[], int] | None = None
     stats: Callable[[Any], dict[str, int]] | None = None
+    before: Callable[[], None] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from .base import Method, Reader
@@ -57,7 +58,15 @@ def single(case: Case, _threads: int) -> Reader:
     return start(case, 1)
 
 
+def fresh(case: Case, threads: int) -> Reader:
+    """Start with nothing left of earlier results, as where each result is kept."""
+    import zarrow
+
+    return replace(start(case, threads), before=zarrow.release_unused)
+
+
 METHODS = (
     Method("zarrow", "zarrow", ("zarrow",), start),
+    Method("zarrow, fresh memory", "zarrow", ("zarrow",), fresh),
     Method("zarrow, 1 thread", "zarrow", ("zarrow",), single),
 )

@@ -1,4 +1,4 @@
-//! The least time that a read could take on this machine.
+//! The least time that a read into fresh memory could take on this machine.
 //!
 //! A plan, written by the benchmark, says which bytes of which files to read, how they are stored, and where their
 //! pieces go. Threads take its chunks one by one: each is read and decoded once, with buffers and contexts that are
