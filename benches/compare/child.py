@@ -16,7 +16,10 @@ from .methods import METHODS, Reader
 
 
 def main(arguments: list[str]) -> None:
-    """Set the method up, then obey: `first` and `run` call it, `count` counts, `quit` ends."""
+    """Set the method up, then obey.
+
+    `first`, `run` and `again` call it, `count` counts, `quit` ends.
+    """
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # what libraries print is no answer
     name, threads, described = arguments

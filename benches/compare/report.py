@@ -36,12 +36,13 @@ OVERVIEW = (
     "zarrow s",
     "÷ limit",
     "fresh s",
-    "÷ limit",
+    "fresh ÷ limit",
     "peak MB",
     "÷ result",
     "1 thread ÷ {threads}",
     "the limit's",
     "best peer ÷ zarrow",
+    "÷ fresh",
     "÷ limit",
     "loop ÷ zarrow",
     "best peer",
@@ -60,11 +61,13 @@ LEGEND = """\
   place in fresh memory, by a plan that it is given. With a cold page cache, it is the longer of
   that from a warm one and of a parallel read of the chunks. A reader that decodes parts of chunks
   can be faster, and so can one that uses memory again, which the system need not zero.
-- `zarrow` uses memory of the last result again, as a loop over results that are dropped does, and
-  as other readers do by way of malloc. `fresh`, or `zarrow, fresh memory`: nothing is left of the
-  last result before each call, as where results are kept; to be compared with the limit.
-- `equal`: whether the values are those that NumPy takes from the whole array, of the first result
-  and of the last.
+- `zarrow` uses memory of the last result again, as a loop over results that are dropped does;
+  other readers do so by way of malloc, for pieces of up to 32 MiB. `fresh`, or `zarrow, fresh
+  memory`: nothing is left of the last result before each call, as where results are kept; that is
+  to be compared with the limit, and with readers that make one large array.
+- `runs`: zarrow and the limit have three times the time of others, for medians of more calls.
+- `equal`: whether the values are those that NumPy takes from the whole array, of the first call
+  and, for zarrow and peers that are quick, of one after all rounds.
 - `≈`: extrapolated from a sample of the selections.
 """
 
@@ -158,6 +161,7 @@ def line(entry: Entry) -> list[str]:
         ratio(one_thread[0], ours["median"]),
         ratio(one_thread[1], found.named(entry, "limit")["median"]),
         ratio(best["median"], ours["median"]),
+        ratio(best["median"], fresh["median"]),
         ratio(best["median"], least),
         ratio(found.loop(entry), ours["median"]),
         best["method"],

@@ -23,8 +23,9 @@ TICK = 0.001
 class Ticker:
     """A thread that wakes every millisecond: `longest` is the longest time that it could not.
 
-    With `first`, it goes before all other threads, if the system grants that: what then keeps it
-    from running is not that others have their turn. `granted` says whether it does.
+    With `first`, it goes before all other threads, if the system grants that: then it does not wait
+    for its turn, but at most for that of a thread that has Python's lock. `granted` says whether
+    it does.
     """
 
     def __init__(self, *, first: bool = False) -> None:
@@ -37,7 +38,7 @@ class Ticker:
 
     def _tick(self) -> None:
         if self.first:
-            with contextlib.suppress(OSError):
+            with contextlib.suppress(OSError, AttributeError):
                 os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1))
                 self.granted = True
         last = time.perf_counter()

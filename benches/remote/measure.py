@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 SETUP_SECONDS = 60.0
 CALM = "set 0 0"  # while a method is set up
 SPIN = "while True: pass"
-TURNS_RUNS = 9
+TURNS_ROUNDS = 3
 TURNS_SECONDS = 0.5
 
 
@@ -172,23 +173,21 @@ class Bench:
         return outcomes
 
 
-def measure_turns(threads: int) -> dict[str, float]:
+def measure_turns(options: Options) -> dict[str, float]:
     """Give the stalls of a waiting thread beside busy processes, by their number: the system's."""
     turns = {}
-    for busy in (0, threads, threads + 1, 2 * threads, 3 * threads):
+    for busy in sorted({0, *(options.threads * share for share in (1, 2, 3)), options.threads + 1}):
         stalls = []
-        processes = [subprocess.Popen([sys.executable, "-c", SPIN]) for _ in range(busy)]
-        try:
+        with ExitStack() as stack:
+            for _ in range(busy):
+                process = stack.enter_context(subprocess.Popen([sys.executable, "-c", SPIN]))
+                stack.callback(process.kill)
             time.sleep(TURNS_SECONDS)
-            for _ in range(TURNS_RUNS):
+            for _ in range(TURNS_ROUNDS * options.rounds):
                 ticker = Ticker()
                 time.sleep(TURNS_SECONDS)
                 ticker.stop()
                 stalls.append(ticker.longest)
-        finally:
-            for process in processes:
-                process.kill()
-                process.wait()
         turns[str(busy)] = statistics.median(stalls)
     return turns
 

@@ -49,8 +49,9 @@ LEGEND = """\
   included.
 - `stall`: the longest time for which another thread of Python, which sleeps for a millisecond and
   again, was kept from running, in one more call. For the ideal, a thread of a process that waits.
-  `held`: the same of a thread that goes before all others (`SCHED_FIFO`), so that it only waits
-  for locks and for the kernel, not for its turn. What turns cost on this machine stands above.
+  `held`: the same of a thread that goes before all others (`SCHED_FIFO`), so that it does not wait
+  for its turn, but for locks, for those who have them, and for the kernel. What turns cost on this
+  machine stands above.
 - `equal`: whether the values are those that NumPy takes from the whole array.
 - `≈`: extrapolated from a sample of the selections.
 """
@@ -145,8 +146,9 @@ def turns(stalls: dict[str, float]) -> str:
     """Say how long a waiting thread waits for its turn beside busy processes."""
     beside = ", ".join(f"{milliseconds(stall)} beside {busy}" for busy, stall in stalls.items())
     return (
-        "A thread that sleeps for a millisecond, and again, for half a second, waits at most so"
-        f" many ms for its turn beside processes that are busy with nothing: {beside}.\n"
+        "A thread that sleeps for a millisecond, and again, for half a second, waits for its turn"
+        " beside processes that are busy with nothing; the median of its longest waits, in ms:"
+        f" {beside}.\n"
     )
 
 

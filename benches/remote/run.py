@@ -42,7 +42,7 @@ def main() -> int:
         "revision": revision(),
         "packages": {"python": found.version, **found.packages},
         "conditions": [each.name for each in options.conditions],
-        "turns": measure_turns(options.threads),
+        "turns": measure_turns(options),
         "workloads": [],
     }
     failures: list[str] = []

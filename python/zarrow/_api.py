@@ -179,7 +179,8 @@ def read_ragged(
         threads wait for each other. None: no limit, so each thread holds one encoded and one
         decoded read chunk, or, of a shard, up to 4 MiB of encoded neighbours and one decoded
         subchunk. All decoded text and bytes of variable length that the result needs are held
-        until their lengths are known, and count as well.
+        until their lengths are known, and count as well. Memory of earlier results does not count,
+        but is let go; see :func:`release_unused`.
 
     storage_options
         As in :func:`open_array`.

@@ -6,7 +6,8 @@ use super::PAGES_FROM;
 use super::recycle::{self, Pages};
 use crate::error::{Error, ErrorKind, Result};
 
-/// From this length on, results have pages of their own. In tests, more results meet memory that others have used.
+/// From this length on, results have pages of their own. With debug assertions, more results meet memory that others have
+/// used, so that tests may see what is not written.
 const RECYCLED_FROM: usize = if cfg!(all(debug_assertions, not(miri))) { 1 << 10 } else { PAGES_FROM };
 
 /// A buffer that becomes an Arrow buffer without a copy.

@@ -52,7 +52,8 @@ pub(crate) fn damages(format: &Format, intact: &[u8]) -> Vec<Damage> {
         Format::Lz4 => {
             let decoded = number(intact, 0).expect("a length");
             all.extend(set_numbers(intact, "decoded length", 0, [-1, 0, 1, decoded - 1, decoded + 1, MIN, MAX]));
-            all.extend(set_bytes(intact, 0..40));
+            all.extend(set_bytes(intact, 0..4));
+            all.extend(stream_lies(intact, 4..intact.len()));
         }
         Format::Sealed(inner) => {
             let (content, seal) = intact.split_at(intact.len() - SEAL_LEN);

@@ -102,7 +102,8 @@ array = zarrow.open_array(path)
 zarrow.read_ragged(array, [slice(0, 1)])
 before = status("VmRSS")
 for length in lengths:
-    zarrow.read_ragged(array, [slice(0, 12 * chunk)] * (length - 1) + [slice(0, chunk // 2)])
+    rows = [slice(0, 12 * chunk)] * (length - 1) + [slice(0, chunk // 2)]
+    zarrow.read_ragged(array, rows, threads=2)
 print(status("VmHWM") - before)
 """
 
@@ -129,7 +130,7 @@ def resident():
 path, chunk = sys.argv[1], int(sys.argv[2])
 array = zarrow.open_array(path)
 everything = slice(0, 12 * chunk)
-zarrow.read_ragged(array, [everything] * 2)
+zarrow.read_ragged(array, [everything] * 2, threads=2)
 before = resident()
 if sys.argv[3] == "limit":
     zarrow.read_ragged(array, [slice(0, 1)], memory_limit=10**9)
