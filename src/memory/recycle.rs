@@ -44,7 +44,7 @@ pub fn release_unused() {
 /// Memory of the system's own pages. Goes back to the pool when it is dropped.
 pub(crate) struct Pages {
     /// `None` only while it is dropped.
-    pages: Option<MmapMut>,
+    map: Option<MmapMut>,
     zeroed: bool,
     /// Whose they are. In a child that was forked they are shared with the parent: it would copy what it writes to.
     process: u32,
@@ -55,14 +55,14 @@ pub(super) fn pages(len: usize) -> io::Result<Pages> {
     let process = process::id();
     if let Some(mut pages) = POOL.take(len) {
         take_back(&mut pages);
-        return Ok(Pages { pages: Some(pages), zeroed: false, process });
+        return Ok(Pages { map: Some(pages), zeroed: false, process });
     }
     let fresh = super::pages(len).or_else(|_| {
         // What is kept counts where address space is limited.
         POOL.clear();
         super::pages(len)
     });
-    Ok(Pages { pages: Some(fresh?), zeroed: true, process })
+    Ok(Pages { map: Some(fresh?), zeroed: true, process })
 }
 
 impl Pages {
@@ -74,19 +74,19 @@ impl Pages {
 
 impl AsRef<[u8]> for Pages {
     fn as_ref(&self) -> &[u8] {
-        self.pages.as_deref().unwrap_or_default()
+        self.map.as_deref().unwrap_or_default()
     }
 }
 
 impl AsMut<[u8]> for Pages {
     fn as_mut(&mut self) -> &mut [u8] {
-        self.pages.as_deref_mut().unwrap_or_default()
+        self.map.as_deref_mut().unwrap_or_default()
     }
 }
 
 impl Drop for Pages {
     fn drop(&mut self) {
-        if let Some(pages) = self.pages.take().filter(|_| self.process == process::id()) {
+        if let Some(pages) = self.map.take().filter(|_| self.process == process::id()) {
             POOL.put(pages);
         }
     }
