@@ -320,7 +320,7 @@ def release_unused() -> None:
     """Give memory that is kept for results to come back to the system.
 
     Memory of results that are gone, from 256 KiB each up to 1 GiB in all, is kept for those to
-    come: to be given fresh memory costs a read from a warm cache up to a fifth of its time. It
+    come: to be given fresh memory costs a read from a warm cache about a fifth of its time. It
     counts as memory of this process, though the system may take it back at any time where it can
     be told so (``MADV_FREE`` on Linux and macOS; elsewhere 32 MiB are kept). A read with a
     `memory_limit` lets go of what it does not take for its result.

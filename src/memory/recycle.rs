@@ -1,5 +1,5 @@
 //! Pages of results that are gone, kept for results to come: having the system zero fresh pages costs a read from a warm
-//! cache up to a fifth of its time.
+//! cache about a fifth of its time.
 //!
 //! Kept pages are marked as free to take where the system knows such a mark. And they do not add up: as fresh pages are
 //! taken, as many bytes of kept ones are let go, but for [`SLACK`], so that pages in use and pages kept are together

@@ -92,11 +92,14 @@ def test_the_limit_holds_for_the_process(large: Path) -> None:
     assert int(done.stdout) <= limit + (6 << 20)
 
 
-LENGTHS = """
-import sys, zarrow
+STATUS = """
 def status(key):
     lines = open("/proc/self/status").read().splitlines()
     return next(int(line.split()[1]) * 1024 for line in lines if line.startswith(key))
+"""
+
+LENGTHS = """
+import sys, zarrow
 path, chunk, *lengths = sys.argv[1], *map(int, sys.argv[2:])
 array = zarrow.open_array(path)
 zarrow.read_ragged(array, [slice(0, 1)])
@@ -108,12 +111,12 @@ print(status("VmHWM") - before)
 """
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="asks Linux")
+@pytest.mark.skipif(sys.platform != "linux", reason="/proc/self/status is of Linux")
 def test_memory_of_earlier_results_does_not_add_up(large: Path) -> None:
     """Reads of ever other lengths take what the longest needs, and the 32 MiB that are kept."""
     lengths = [5, 3, 4, 2, 6, 3]
     done = subprocess.run(
-        [sys.executable, "-c", LENGTHS, str(large), str(CHUNK), *map(str, lengths)],
+        [sys.executable, "-c", STATUS + LENGTHS, str(large), str(CHUNK), *map(str, lengths)],
         capture_output=True,
         text=True,
         check=True,
@@ -124,33 +127,53 @@ def test_memory_of_earlier_results_does_not_add_up(large: Path) -> None:
 
 RELEASE = """
 import sys, zarrow
-def resident():
-    lines = open("/proc/self/status").read().splitlines()
-    return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmRSS"))
 path, chunk = sys.argv[1], int(sys.argv[2])
 array = zarrow.open_array(path)
 everything = slice(0, 12 * chunk)
 zarrow.read_ragged(array, [everything] * 2, threads=2)
-before = resident()
+before = status("VmRSS")
 if sys.argv[3] == "limit":
     zarrow.read_ragged(array, [slice(0, 1)], memory_limit=10**9)
 else:
     zarrow.release_unused()
     zarrow.release_unused()
-print(before - resident())
+print(before - status("VmRSS"))
 """
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="asks Linux")
+@pytest.mark.skipif(sys.platform != "linux", reason="/proc/self/status is of Linux")
 @pytest.mark.parametrize("by", ["call", "limit"])
 def test_memory_of_earlier_results_is_given_back(large: Path, by: str) -> None:
     done = subprocess.run(
-        [sys.executable, "-c", RELEASE, str(large), str(CHUNK), by],
+        [sys.executable, "-c", STATUS + RELEASE, str(large), str(CHUNK), by],
         capture_output=True,
         text=True,
         check=True,
     )
     assert int(done.stdout) > 2 * 12 * CHUNK - (8 << 20)
+
+
+BOUNDED = """
+import resource, sys, zarrow
+path, chunk = sys.argv[1], int(sys.argv[2])
+array = zarrow.open_array(path)
+zarrow.read_ragged(array, [slice(0, 12 * chunk)] * 4, threads=2)
+limit = status("VmSize") + (8 << 20)
+resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+print(len(zarrow.read_ragged(array, [slice(0, 6 * chunk)], threads=2)[0]))
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="/proc/self/status is of Linux")
+def test_memory_of_earlier_results_makes_room(large: Path) -> None:
+    """It goes where the system refuses more."""
+    done = subprocess.run(
+        [sys.executable, "-c", STATUS + BOUNDED, str(large), str(CHUNK)],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert int(done.stdout) == 6 * CHUNK
 
 
 KINDS: dict[str, dict[str, Any]] = {

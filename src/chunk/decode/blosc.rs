@@ -178,7 +178,7 @@ mod tests {
             bytes
         };
         assert!(Blosc::new(&header(0, 0, 16, 4)).is_some());
-        // A block for which nobody has memory is none, where the lengths are looked at.
+        // A length that is not the chunk's is refused when it is compared, not when the header is read.
         let huge = header(i32::MAX, i32::MAX, 16, 4);
         let huge = Blosc::new(&huge).unwrap();
         assert_eq!(huge.decoded_len(), i32::MAX as usize);
