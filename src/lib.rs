@@ -52,6 +52,7 @@ mod random;
 mod read;
 mod selection;
 mod store;
+mod turn;
 
 pub use crate::arrow::{
     ElementType, Member, NarrowFloat, Ragged, StructType, Time, Unit, read_batch, read_batch_async,

@@ -31,15 +31,16 @@ CALM = "set 0 0"  # while a method is set up
 SPIN = "while True: pass"
 TURNS_ROUNDS = 3
 TURNS_SECONDS = 0.5
+STALLS = 3  # calls in which stalls are measured, for each that is timed
 
 
 @dataclass
 class Outcome:
     """What was measured of a method under a condition, in seconds and bytes, or why nothing was.
 
-    `counts` are the server's, of the last timed call. `stall` is the longest time that another
-    thread of Python could not run, in one more call; `held` that of one that goes before all other
-    threads, in yet another. `share` is the part of the selections read.
+    `counts` are the server's, of the last timed call. `stalls` are the longest times that another
+    thread of Python could not run, in each of some more calls; `held` that of one that goes before
+    all other threads, in yet another. `share` is the part of the selections read.
     """
 
     method: str
@@ -51,7 +52,7 @@ class Outcome:
     times: list[float] = field(default_factory=list)
     fetch: float | None = None
     decode: float | None = None
-    stall: float | None = None
+    stalls: list[float] = field(default_factory=list)
     held: float | None = None
     peak: int | None = None
     result: int | None = None
@@ -138,13 +139,18 @@ class Bench:
             answer = process.ask("run", 10 * scale.patience)
             outcome.counts = self.server.counts()
             outcome.times.append(answer["seconds"])
-        outcome.stall = process.ask("tick", 10 * scale.patience)["stall"]
+        # Once at least, and no longer than the timed calls may take.
+        begin = time.monotonic()
+        while len(outcome.stalls) < STALLS * max(1, self.options.rounds):
+            outcome.stalls.append(process.ask("tick", 10 * scale.patience)["stall"])
+            if time.monotonic() - begin + answer["seconds"] > scale.budget:
+                break
         outcome.held = process.ask("tick first", 10 * scale.patience)["stall"]
 
     def measure_ideal(
         self, ranges: Path, label: str, decode: float, condition: Condition
     ) -> list[Outcome]:
-        """Fetch ranges, so many at once. The stall is that of a thread of this process."""
+        """Fetch ranges, so many at once. The stalls are those of a thread of this process."""
         outcomes = []
         count = len(ranges.read_text().splitlines())
         process = Process([programs.fetch_program(), str(self.server.port), str(ranges)])
@@ -162,7 +168,7 @@ class Bench:
                     tickers[-1].stop()
                 outcome.counts = self.server.counts()
                 outcome.fetch, outcome.decode = statistics.median(fetches), decode
-                outcome.stall = statistics.median(ticker.longest for ticker in tickers)
+                outcome.stalls = [ticker.longest for ticker in tickers]
                 outcome.first = fetches[0] + decode
                 outcome.times = [seconds + decode for seconds in fetches[1:]]
                 outcomes.append(outcome)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import statistics
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -32,6 +33,7 @@ COLUMNS = (
     "connections",
     "peak MB",
     "stall ms",
+    "worst",
     "held ms",
     "equal",
 )
@@ -48,7 +50,8 @@ LEGEND = """\
 - `peak`: the most memory that the first call took beyond what the process had before, the result
   included.
 - `stall`: the longest time for which another thread of Python, which sleeps for a millisecond and
-  again, was kept from running, in one more call. For the ideal, a thread of a process that waits.
+  again, was kept from running in a call; the median of up to nine more calls, and the `worst` of
+  them. For the ideal, a thread of a process that waits, in four.
   `held`: the same of a thread that goes before all others (`SCHED_FIFO`), so that it does not wait
   for its turn, but for locks, for those who have them, and for the kernel. What turns cost on this
   machine stands above.
@@ -95,7 +98,8 @@ def line(row: Row, rows: list[Row]) -> list[str]:
         count("average_in_flight", ".1f"),
         count("most_connections"),
         megabytes(row["peak"]),
-        milliseconds(row["stall"]),
+        milliseconds(statistics.median(stalls) if (stalls := row["stalls"]) else None),
+        milliseconds(max(row["stalls"], default=None)),
         milliseconds(row["held"]),
         {True: "yes", False: "**NO**", None: NONE}[row["equal"]],
     ]

@@ -1,6 +1,7 @@
 //! Elements of rows that lie beyond their array, and those of null rows: written before anything is read.
 
 use std::borrow::Cow;
+use std::ops::Range;
 
 use rayon::prelude::*;
 
@@ -16,7 +17,7 @@ use crate::selection::{BoundForm, OutOfBounds};
 /// So many bytes take longer to fill than it takes to wake other threads.
 const WORTH_SHARING: usize = 1 << 20;
 
-/// Fills the rows of `plan` that reach beyond their array, whole: what lies in the array is written over later.
+/// Fills what the rows of `plan` have beyond their array, and nothing else: the rest is written by the read.
 /// `fill_value` gives the bytes of one element, `item` of them, for an array of the plan. Many rows are filled by all
 /// threads of the pool that this runs in.
 ///
@@ -45,14 +46,23 @@ pub(super) fn pad<'f>(
     }
     let is_null = selections.out_of_bounds() == OutOfBounds::Null;
     let fill = |row: usize, bytes: &mut [u8]| {
-        if is_null {
-            let of = elements(row);
-            bytes.fill(0);
-            validity.clear(of.clone());
-            set_inside(plan, row, of.start, validity);
-        } else if !bytes.is_empty() {
-            fill_run(bytes, &fill_value(selections.shapes().source(row)));
+        let of = elements(row);
+        if of.is_empty() {
+            return;
         }
+        let value = if is_null { Cow::Owned(vec![0; item]) } else { fill_value(selections.shapes().source(row)) };
+        let mut done = of.start;
+        let mut fill_up_to = |end: usize, next: usize| {
+            if done < end {
+                fill_run(&mut bytes[(done - of.start) * item..(end - of.start) * item], &value);
+                if is_null {
+                    validity.clear(done..end);
+                }
+            }
+            done = next;
+        };
+        for_each_inside(plan, row, of.start, |inside| fill_up_to(inside.start, inside.end));
+        fill_up_to(of.end, of.end);
     };
     // The bytes of each padded row, which ascend.
     let (mut rest, mut at) = (output, 0);
@@ -72,22 +82,26 @@ pub(super) fn pad<'f>(
     }
 }
 
-/// Makes the elements of a row valid that lie in its array.
-fn set_inside(plan: &Plan, row: usize, row_start: usize, validity: &Validity) {
+/// Calls `visit` with the elements of a row that lie in its array: runs as long as can be, which ascend.
+fn for_each_inside(plan: &Plan, row: usize, row_start: usize, mut visit: impl FnMut(Range<usize>)) {
     let BoundForm::Boxes(boxes) = plan.selections().form() else { return };
     let mut piece = Piece { row_start, spans: Vec::new() };
-    for axis in 0..plan.ndim() {
+    // As if what is in the array lay there as it lies in the row.
+    let mut stride = 1;
+    for axis in (0..plan.ndim()).rev() {
         let side = boxes.side(row, axis);
         let len = (side.stop - side.start) as usize;
         if len == 0 {
             return;
         }
         let (target, row_len) = (side.before as usize, side.extent as usize);
-        piece.spans.push(Span { source: 0, stride: 0, target, len, row_len });
+        piece.spans.push(Span { source: 0, stride, target, len, row_len });
+        stride *= row_len as isize;
     }
+    piece.spans.reverse();
     let mut walk = Vec::new();
     if let Ok(run) = Run::of(&piece, 1, &mut walk) {
-        for_each_run(run, &mut walk, |_, element| validity.set(element..element + run.len));
+        for_each_run(run, &mut walk, |_, element| visit(element..element + run.len));
     }
 }
 

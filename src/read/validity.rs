@@ -20,12 +20,16 @@ impl Validity {
 
     /// Makes elements null.
     pub(crate) fn clear(&self, elements: Range<usize>) {
-        self.change(elements, |word, mask| word.fetch_and(!mask, Ordering::Relaxed));
-    }
-
-    /// Makes elements valid.
-    pub(super) fn set(&self, elements: Range<usize>) {
-        self.change(elements, |word, mask| word.fetch_or(mask, Ordering::Relaxed));
+        if elements.is_empty() {
+            return;
+        }
+        let words = self.words.get_or_init(|| (0..self.len.div_ceil(64)).map(|_| AtomicU64::new(u64::MAX)).collect());
+        let (first, last) = (elements.start / 64, (elements.end - 1) / 64);
+        for (number, word) in words.iter().enumerate().take(last + 1).skip(first) {
+            let from = if number == first { elements.start % 64 } else { 0 };
+            let to = if number == last { (elements.end - 1) % 64 } else { 63 };
+            word.fetch_and(!((u64::MAX << from) & (u64::MAX >> (63 - to))), Ordering::Relaxed);
+        }
     }
 
     /// Whether an element is null.
@@ -37,19 +41,6 @@ impl Validity {
     /// Whether any element was marked: without, none is null.
     pub(crate) fn has_marks(&self) -> bool {
         self.words.get().is_some()
-    }
-
-    fn change(&self, elements: Range<usize>, change: impl Fn(&AtomicU64, u64) -> u64) {
-        if elements.is_empty() {
-            return;
-        }
-        let words = self.words.get_or_init(|| (0..self.len.div_ceil(64)).map(|_| AtomicU64::new(u64::MAX)).collect());
-        let (first, last) = (elements.start / 64, (elements.end - 1) / 64);
-        for (number, word) in words.iter().enumerate().take(last + 1).skip(first) {
-            let from = if number == first { elements.start % 64 } else { 0 };
-            let to = if number == last { (elements.end - 1) % 64 } else { 63 };
-            change(word, (u64::MAX << from) & (u64::MAX >> (63 - to)));
-        }
     }
 
     /// The bits, if any element is null.
@@ -66,12 +57,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bits_change_in_ranges() {
+    fn bits_are_cleared_in_ranges() {
         for (start, end) in [(0, 0), (0, 1), (3, 64), (63, 65), (64, 128), (10, 199), (199, 200), (0, 200)] {
             let validity = Validity::new(200);
             validity.clear(start..end);
-            validity.set(start..start + (end - start) / 3);
-            let expected = |at: usize| !(start + (end - start) / 3..end).contains(&at);
+            let expected = |at: usize| !(start..end).contains(&at);
             assert!((0..200).all(|at| validity.is_null(at) != expected(at)));
             let nulls = validity.into_nulls();
             assert_eq!(nulls.is_some(), end > start);

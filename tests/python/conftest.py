@@ -18,6 +18,7 @@ sys.path.insert(0, str(Path(__file__).parent))  # for the helper modules beside 
 from arrays import Maker
 from servers.fixtures import (  # noqa: F401 fixtures are found here by their names
     azure_server,
+    google_server,
     http_server,
     make_proxy,
     proxy,

@@ -17,13 +17,14 @@ import pytest
 import zarr
 from servers import http_files
 from servers.azurite import AzureServer
+from servers.gcs import GoogleServer
 from servers.http_files import FileServer
 from servers.moto import S3Server
 from servers.proxy import Proxy
 
 obstore = pytest.importorskip("obstore", reason="needs obstore from PyPI")
 
-from obstore.store import AzureStore, HTTPStore, S3Store  # noqa: E402 after it is known to be there
+from obstore.store import AzureStore, GCSStore, HTTPStore, S3Store  # noqa: E402 after it is known to be there
 
 CONTENT = bytes(range(256)) * 400
 NO_RETRIES: Any = {"max_retries": 0}
@@ -137,6 +138,17 @@ def test_azure(azure_server: AzureServer, make_proxy: Callable[..., Proxy], tmp_
         check_ranges(store, "plain/file")
         read = zarr.open_array(zarr.storage.ObjectStore(store, read_only=True), path="a.zarr")
         np.testing.assert_array_equal(read[...], data)
+
+
+def test_google(google_server: GoogleServer, tmp_path: Path) -> None:
+    data = array_in(tmp_path)
+    assert google_server.upload(tmp_path, "test-servers", "some") == "gs://test-servers/some"
+    config: Any = google_server.storage_options()
+    del config["google_allow_http"]
+    store = GCSStore("test-servers", prefix="some", client_options={"allow_http": True}, **config)
+    check_ranges(store, "plain/file")
+    read = zarr.open_array(zarr.storage.ObjectStore(store, read_only=True), path="a.zarr")
+    np.testing.assert_array_equal(read[...], data)
 
 
 def test_icechunk(write_icechunk: Callable[..., Any], tmp_path: Path) -> None:

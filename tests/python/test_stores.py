@@ -30,6 +30,7 @@ from remote import (
     write_forms,
 )
 from servers.azurite import AzureServer
+from servers.gcs import Account, GoogleServer
 from servers.http_files import FileServer
 from servers.moto import S3Server
 from zarr.storage import (
@@ -331,6 +332,34 @@ def test_azure(azure_server: AzureServer, places: Places) -> None:
     store = obstore.store.AzureStore("forms", prefix="deep", **options)
     form = places.forms["shards"]
     form.check(zarrow.read_ragged(store, form.selections, path=form.path))
+
+
+@pytest.mark.parametrize("account", ["service", "token", "nobody"])
+def test_google(
+    google_server: GoogleServer, places: Places, account: Account, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`gs://` of a server of its own kind, handles, groups, and a store of obstore."""
+    for name in list(os.environ):
+        if name.startswith(("GOOGLE_", "SERVICE_ACCOUNT")):
+            monkeypatch.delenv(name)
+    url = google_server.upload(places.folder, f"forms-{account}", "deep")
+    options = google_server.storage_options(account)
+    for form in places.forms.values():
+        handle = zarrow.open_array(url, path=form.path, storage_options=options)
+        form.check(zarrow.read_ragged(handle, form.selections))
+        form.check(zarrow.read_ragged(pickle.loads(pickle.dumps(handle)), form.selections))
+    form = places.forms["shards"]
+    group = zarrow.open_group(url, storage_options=options)
+    assert set(group) == set(zarrow.open_group(places.folder))
+    form.check(zarrow.read_ragged(group[form.path], form.selections))
+    with pytest.raises(zarrow.NotFoundError, match="nothing"):
+        zarrow.open_array(f"{url}/nothing", storage_options=options)
+    if account == "service":
+        config: Any = {key: value for key, value in options.items() if key != "google_allow_http"}
+        store = obstore.store.GCSStore(
+            f"forms-{account}", prefix="deep", client_options=HTTP, **config
+        )
+        form.check(zarrow.read_ragged(store, form.selections, path=form.path))
 
 
 def test_icechunk(write_icechunk: Callable[..., Any], places: Places, tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ use super::units;
 use crate::cache::Version;
 use crate::error::{Error, ErrorKind, Result};
 use crate::store::remote::{Remote, Reply, Want};
+use crate::turn;
 
 /// One request of a packet.
 pub(super) struct Request {
@@ -73,7 +74,9 @@ pub(super) async fn fetch(
     (waited, admitted): (&mut Option<Duration>, &mut usize),
 ) -> Result<Brought> {
     let Request { key, want, remote, checks, .. } = request;
-    let answer = match remote.ask(key, want, checks.known.as_ref()).await? {
+    let reply = remote.ask(key, want, checks.known.as_ref()).await?;
+    turn::offer();
+    let answer = match reply {
         Reply::Absent => return Ok(Brought::Nothing),
         Reply::Unchanged => return Ok(Brought::NothingNew),
         Reply::Answer(answer) => answer,
@@ -108,5 +111,6 @@ pub(super) async fn fetch(
         }
     };
     let bytes = remote.receive(key, want, answer).await?;
+    turn::offer();
     Ok(Brought::Bytes(bytes, version, permit))
 }

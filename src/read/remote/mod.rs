@@ -44,6 +44,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::store::changed;
 use crate::store::remote::flow::{MOST_GAP, TICK, Window};
 use crate::store::remote::{Remote, Want, runtime};
+use crate::turn;
 
 /// No request asks for more bytes of a value of which it is known how many there are.
 const MOST: u64 = 8 << 20;
@@ -259,6 +260,7 @@ impl<'s> Stage<'s, '_> {
                 self.reads.pop();
                 continue;
             }
+            turn::offer();
             if read.array().sharding().is_none() {
                 *at += 1;
                 let Some(claim) = read.claim_chunk(chunk) else { continue };

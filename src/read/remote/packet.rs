@@ -11,6 +11,7 @@ use crate::read::column::{Arrived, ColumnRead};
 use crate::read::scatter::Claim;
 use crate::read::worker::Worker;
 use crate::store::Held;
+use crate::turn;
 
 /// The bytes that one request brought.
 pub(super) struct Part {
@@ -167,6 +168,7 @@ impl<'s> Packet<'s> {
             };
             let keep = promise.map(|promise| (promise, self.version.clone()));
             self.read.arrived(claim, arrived, keep, worker)?;
+            turn::offer();
         }
         Ok(())
     }

@@ -31,6 +31,7 @@ use crate::cache::Version;
 use crate::cancel::Cancel;
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::reserve;
+use crate::turn;
 
 /// Which bytes of a value are asked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -220,6 +221,7 @@ async fn receive(mut body: Body, len: u64) -> Result<Bytes> {
             return Err(cut_off(all.len() + bytes.len(), len));
         }
         all.extend_from_slice(&bytes);
+        turn::offer();
         next = body.next().await.transpose()?;
     }
     if all.len() as u64 == len { Ok(Bytes::from(all)) } else { Err(cut_off(all.len(), len)) }

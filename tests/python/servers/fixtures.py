@@ -10,8 +10,9 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from . import azurite, http_files, icechunk, moto
+from . import azurite, gcs, http_files, icechunk, moto
 from .azurite import AzureServer
+from .gcs import GoogleServer
 from .http_files import FileServer
 from .moto import S3Server
 from .proxy import Proxy
@@ -50,6 +51,15 @@ def azure_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AzureServ
     """A server of Azure blobs: `.upload(folder, container)`, `.storage_options()`, `.url`."""
     need(azurite.missing())
     server = AzureServer(tmp_path_factory.mktemp("azurite"))
+    yield server
+    server.close()
+
+
+@pytest.fixture(scope="session")
+def google_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GoogleServer]:
+    """A server of Google's storage: `.upload(folder, bucket)`, `.storage_options()`, `.url`."""
+    need(gcs.missing())
+    server = GoogleServer(tmp_path_factory.mktemp("gcs"))
     yield server
     server.close()
 
