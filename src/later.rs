@@ -7,7 +7,7 @@ use tokio::sync::oneshot;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::read::ReadOptions;
-use crate::store::remote::runtime;
+use crate::store::remote::shared;
 
 /// Tells the work to end when nobody waits for it any more.
 struct Abandoned(Arc<AtomicBool>);
@@ -26,9 +26,12 @@ pub(crate) async fn later<T: Send + 'static>(
     let abandoned = Abandoned(Arc::default());
     let options = options.clone().with_cancel(abandoned.0.clone());
     let (sender, receiver) = oneshot::channel();
-    runtime()?.spawn_blocking(move || {
+    let (runtime, reads) = shared()?;
+    let turn = reads.acquire_owned().await;
+    runtime.spawn_blocking(move || {
         // Who waited may have gone.
         let _ = sender.send(work(&options));
+        drop(turn);
     });
     let outcome = receiver.await;
     drop(abandoned);

@@ -586,6 +586,19 @@ fn a_future_may_be_awaited_anywhere_and_ends_its_read_when_dropped() {
     }
 }
 
+#[test]
+fn many_awaited_reads_leave_threads_to_the_stores_that_they_wait_for() {
+    let slow = Slow::new(store(Form::Zstd), Duration::from_millis(20));
+    let array = Array::open_blocking(Arc::new(Blocking(slow)), "/", None).unwrap();
+    let selections = Selections::ranges(vec![0], vec![5]).unwrap();
+    let options = ReadOptions::default().with_timeout(Some(Duration::from_mins(1)));
+    // More than a runtime has threads that may block, before the first of them asks for anything.
+    let reads = (0..3_000).map(|_| array.read_async(&selections, &options));
+    for read in futures_executor(futures_util::future::join_all(reads)) {
+        assert_eq!(read.unwrap().stats().chunks_decoded, 1);
+    }
+}
+
 /// Waits for a future, as any executor may.
 fn futures_executor<T>(future: impl Future<Output = T>) -> T {
     let mut future = Box::pin(future);

@@ -19,7 +19,7 @@ from zarrow._options import (
     check_promote,
     check_timeout,
     options,
-    watch,
+    watched,
 )
 from zarrow._stores import awaited
 from zarrow._zarrow import Array, Selections
@@ -194,8 +194,9 @@ def read_ragged(
     timeout
         The most seconds that planning and reading may take. None: any number.
     progress
-        True shows a bar of tqdm. A callable is called now and then, and once at the end, with the
-        chunks that are done, all there are to do, and the same in decoded bytes.
+        True shows a bar, of tqdm where it is installed, else a line on stderr. A callable is called
+        now and then, and once at the end, with the chunks that are done, all there are to do, and
+        the same in decoded bytes.
     cache
         Where decoded chunks are kept for further reads, which then need not decode them again.
         They are decoded whole.
@@ -293,8 +294,8 @@ def _read_ragged(
     how = options(
         asked, handles, promote=promotes, missing_chunks=missing_chunks, fill=fill, **how_to
     )
-    watched = watch(progress, canceller, cache, elapsed)
-    result, stats = _zarrow._read(handles, of, asked, (mode, promotes), how, watched)
+    with watched(progress, canceller, cache, elapsed) as watch:
+        result, stats = _zarrow._read(handles, of, asked, (mode, promotes), how, watch)
     return (result, stats) if return_stats else result
 
 

@@ -12,7 +12,7 @@ from zarrow import _zarrow
 from zarrow._columns import _type_name
 from zarrow._items import check_selections
 from zarrow._open import all_opened
-from zarrow._options import check_concurrency, check_indexing, check_timeout, options, watch
+from zarrow._options import check_concurrency, check_indexing, check_timeout, options, watched
 from zarrow._stores import awaited
 
 if TYPE_CHECKING:
@@ -270,7 +270,7 @@ def _read_batch(
     how = options(
         asked, handles[:1], promote=False, missing_chunks=missing_chunks, fill=None, **how_to
     )
-    watched = watch(progress, canceller, cache, elapsed)
     columns = list(zip(names, handles, strict=True))
-    batch, stats = _zarrow._read_batch(columns, asked, mode, how, watched)
+    with watched(progress, canceller, cache, elapsed) as watch:
+        batch, stats = _zarrow._read_batch(columns, asked, mode, how, watch)
     return (batch, stats) if return_stats else batch

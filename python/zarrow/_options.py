@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import operator
 import sys
+import time
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,7 +16,8 @@ from zarrow._zarrow import Array, Selections
 from zarrow.errors import SelectionError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Generator, Sequence
+    from typing import TextIO
 
     from zarrow._typing import Indexing, MissingChunks
 
@@ -183,43 +186,97 @@ def check_timeout(timeout: float | None) -> float | None:
     return min(seconds, 1e9)
 
 
-def watch(progress: Any, cancel: Any, cache: Any, elapsed: float) -> dict[str, Any]:
-    """Check who is told how far a read is, and bring it to the form that Rust takes."""
-    if progress is None or progress is False:
-        told = None
-    elif progress is True:
-        told = _bar()
+@contextmanager
+def watched(
+    progress: Any, cancel: Any, cache: Any, elapsed: float
+) -> Generator[dict[str, Any], None, None]:
+    """Check who is told how far a read is, in the form that Rust takes, until the read is over."""
+    if cache is not None and not isinstance(cache, _zarrow.ChunkCache):
+        raise TypeError(f"cache is {cache!r}; expected a zarrow.ChunkCache or None")
+    bar: _Bar | _Line | None = None
+    told: Any = None
+    if progress is True:
+        told = bar = _bar()
     elif callable(progress):
         told = progress
-    else:
+    elif progress is not None and progress is not False:
         raise TypeError(
             f"progress is {progress!r}; expected True, or a callable that takes chunks, "
             "all chunks, bytes and all bytes"
         )
-    if cache is not None and not isinstance(cache, _zarrow.ChunkCache):
-        raise TypeError(f"cache is {cache!r}; expected a zarrow.ChunkCache or None")
-    return {"progress": told, "cancel": cancel, "cache": cache, "elapsed": elapsed}
-
-
-def _bar() -> Any:
-    """Make a progress bar of tqdm."""
     try:
-        from tqdm.auto import tqdm  # noqa: PLC0415
-    except ImportError as err:
-        raise ImportError(
-            "progress=True shows a bar of tqdm, which is not installed; "
-            "install it, or pass a callable"
-        ) from err
-    bar = tqdm(unit="B", unit_scale=True, desc="zarrow")
-
-    def tell(chunks: int, chunks_total: int, done: int, total: int) -> None:
-        bar.total = total
-        bar.set_postfix_str(f"{chunks}/{chunks_total} chunks", refresh=False)
-        bar.update(done - bar.n)
-        if chunks == chunks_total > 0:
+        yield {"progress": told, "cancel": cancel, "cache": cache, "elapsed": elapsed}
+    finally:
+        if bar is not None:
             bar.close()
 
-    return tell
+
+def _bar() -> _Bar | _Line:
+    """Make a progress bar: that of tqdm where it is installed."""
+    try:
+        from tqdm.auto import tqdm  # noqa: PLC0415
+    except ImportError:
+        return _Line()
+    return _Bar(tqdm(unit="B", unit_scale=True, desc="zarrow"))
+
+
+class _Bar:
+    """A bar of tqdm."""
+
+    def __init__(self, bar: Any) -> None:
+        self._bar = bar
+
+    def __call__(self, chunks: int, chunks_total: int, done: int, total: int) -> None:
+        if self._bar.total != total > 0:
+            # In a notebook, nothing else tells the widget.
+            self._bar.reset(total)
+        self._bar.set_postfix_str(f"{chunks}/{chunks_total} chunks", refresh=False)
+        self._bar.update(done - self._bar.n)
+
+    def close(self) -> None:
+        self._bar.close()
+
+
+class _Line:
+    """A line on stderr: rewritten in a terminal, now and then a new one elsewhere."""
+
+    def __init__(self) -> None:
+        self._file: TextIO | None = sys.stderr
+        self._is_terminal = self._file is not None and self._file.isatty()
+        self._pause = 0.1 if self._is_terminal else 10.0
+        self._began = self._shown = time.monotonic()
+        self._text = self._last = ""
+
+    def __call__(self, chunks: int, chunks_total: int, done: int, total: int) -> None:
+        part = f"{done / total:4.0%}, " if total else ""
+        counts = f"{chunks}/{chunks_total} chunks, {done / 1e6:.1f}/{total / 1e6:.1f} MB"
+        now = time.monotonic()
+        self._text = f"zarrow: {part}{counts}, {now - self._began:.1f} s"
+        if now - self._shown >= self._pause:
+            self._shown = now
+            self._show()
+
+    def _show(self, end: str = "") -> None:
+        if self._file is None:
+            return
+        text = self._text
+        if self._is_terminal:
+            # What was longer is written over.
+            text = "\r" + text.ljust(len(self._last)) + end
+        elif text == self._last:
+            return
+        else:
+            text += "\n"
+        self._last = self._text
+        # Nobody's read fails because nobody sees how far it is.
+        with suppress(OSError, ValueError):
+            self._file.write(text)
+            self._file.flush()
+
+    def close(self) -> None:
+        """Show the last that was told."""
+        if self._text:
+            self._show("\n")
 
 
 def _integer(value: Any, argument: str) -> int:

@@ -11,7 +11,7 @@ import textwrap
 import threading
 from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from zarrow._zarrow import (
     Canceller,
@@ -22,11 +22,13 @@ from zarrow._zarrow import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Coroutine, Iterable, Sequence
 
 _THREADS = 32  # for mappings, which only threads can ask many things at once
 
 _READERS = 64  # reads that an event loop may wait for at once
+
+_T = TypeVar("_T")
 
 _OBSTORE = ("S3Store", "GCSStore", "AzureStore", "HTTPStore", "LocalStore", "MemoryStore")
 
@@ -114,9 +116,15 @@ class Bridge:
             return [_slice(_of_mapping(self._store, key), None, None, None) for key in keys]
 
         async def all_of_them() -> list[bytes | None]:
-            return list(await asyncio.gather(*(self._get(key, None, None, None) for key in keys)))
+            tasks = [asyncio.ensure_future(self._get(key, None, None, None)) for key in keys]
+            try:
+                return list(await asyncio.gather(*tasks))
+            finally:
+                # One that fails does not end the others.
+                for task in tasks:
+                    task.cancel()
 
-        return asyncio.run_coroutine_threadsafe(all_of_them(), self._loop_of()).result()
+        return _result(all_of_them(), self._loop_of())
 
     def names_in(self, path: str) -> set[str]:
         """Give the names of what lies below a path."""
@@ -129,7 +137,7 @@ class Bridge:
             async def listed() -> list[str]:
                 return [name async for name in store.list_dir(path)]
 
-            listing = asyncio.run_coroutine_threadsafe(listed(), self._loop_of()).result()
+            listing = _result(listed(), self._loop_of())
             return {name.removeprefix(prefix).strip("/") for name in listing}
         found = [meta["path"] for batch in store.list(prefix or None) for meta in batch]
         return _first_names(found, prefix)
@@ -171,6 +179,16 @@ class Bridge:
             answer()
             return None
         return _threads.pool().submit(answer)
+
+
+def _result(work: Coroutine[Any, Any, _T], loop: asyncio.AbstractEventLoop) -> _T:
+    """Give what comes of work in a loop that another thread runs, which ends if this one does."""
+    future = asyncio.run_coroutine_threadsafe(work, loop)
+    try:
+        return future.result()
+    finally:
+        # Ctrl-C ends the wait, not the work.
+        future.cancel()
 
 
 def _first_names(keys: Iterable[str], prefix: str) -> set[str]:

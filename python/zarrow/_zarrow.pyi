@@ -114,8 +114,7 @@ class ChunkCache:
     """Decoded chunks, shard indices and what is missing, for any number of reads and threads.
 
     Given to reads as `cache`. What was used longest ago is let go of when all would be more than
-    `max_bytes`. Of several reads that need a chunk at once, one decodes it. Chunks of text and
-    other values of variable length are not held.
+    `max_bytes`. Of several reads that need a chunk at once, one decodes it.
 
     A chunk that was written anew is told apart: by the time of modification of its file, by the
     ETag of its object. For that, a read asks an object store of each chunk that is held (of each

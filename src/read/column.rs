@@ -332,8 +332,11 @@ impl<'a> ColumnRead<'a> {
         if !self.is_stored_as_is(decoder) || self.cache.is_some() || decoder.decoded_len() <= READ_GAP {
             return Ok(None);
         }
-        let demand = self.ranges_or_all(claim, decoder.decoded_len(), gap.max(READ_GAP), pieces)?;
-        Ok(demand.wanted.filter(|_| demand.in_ranges))
+        let len = decoder.decoded_len();
+        let demand = self.ranges_or_all(claim, len, gap.max(READ_GAP), pieces)?;
+        // A server that knows no ranges can be asked for all.
+        let is_all = |wanted: &Vec<Range<usize>>| matches!(&wanted[..], [all] if *all == (0..len));
+        Ok(demand.wanted.filter(|wanted| demand.in_ranges && !is_all(wanted)))
     }
 
     fn count_pieces(&self, claim: &Claim, worker: &Worker<'_>) {

@@ -12,6 +12,7 @@ use super::budget::Budget;
 use super::column::ColumnRead;
 use super::remote::{self, Common, Packet};
 use super::scatter::finish;
+use super::slices::{Busy, Slice, in_slices};
 use super::stats::Counters;
 use super::target::Target;
 use super::worker::{Worker, WorkerScratch};
@@ -50,6 +51,7 @@ pub(crate) struct Filled {
 
 /// Carries out the plans, all on one pool. Counters are added to `stats`.
 pub(crate) fn execute(columns: &[Column<'_>], options: &ReadOptions, stats: &mut ReadStats) -> Result<Vec<Filled>> {
+    let _busy = Busy::begin();
     let pool = pool::pool(options.threads())?;
     let limits = Limits::new(columns, options, pool.current_num_threads());
     let budget = Budget::new(limits.decoded);
@@ -78,33 +80,7 @@ pub(crate) fn execute(columns: &[Column<'_>], options: &ReadOptions, stats: &mut
     let go_on = || failure.lets_go_on(options.cancel());
     let needed = reads.iter().filter(|read| !read.part().groups().chunks().is_empty());
     let (local, remote): (Vec<_>, Vec<_>) = needed.partition(|read| read.remote().is_none());
-    let work = || {
-        // Buffers that an earlier read left behind are not part of this read's limit.
-        let mut scratch = SCRATCH.take();
-        if budget.is_limited() {
-            scratch.clear();
-        }
-        let mut worker = Worker { scratch, reservation: budget.reservation(), counters: &counters, go_on: &go_on };
-        for read in &local {
-            if budget.is_limited() {
-                // Buffers that are large for one array need not be so for the next.
-                worker.scratch.clear();
-                worker.reservation.hold(0);
-            }
-            while let Some(claim) = read.claim() {
-                if !go_on() {
-                    return;
-                }
-                if let Err(error) = read.chunks(claim, &mut worker) {
-                    failure.set(error);
-                    return;
-                }
-            }
-        }
-        if worker.scratch.len() <= KEPT_SCRATCH && !budget.is_limited() {
-            SCRATCH.set(worker.scratch);
-        }
-    };
+    let work = || work(&local, &budget, &counters, &go_on, &failure);
     // As many as decode at once.
     let scratches: Mutex<Vec<WorkerScratch>> = Mutex::default();
     let decode = |packet: Packet<'_>| {
@@ -127,7 +103,7 @@ pub(crate) fn execute(columns: &[Column<'_>], options: &ReadOptions, stats: &mut
             pool.in_place_scope_fifo(|scope| {
                 if !local.is_empty() {
                     for _ in 0..pool.current_num_threads() {
-                        scope.spawn_fifo(|_| work());
+                        scope.spawn_fifo(|_| while work() {});
                     }
                 }
                 if let Err(error) = remote::run(remote, asking, &common, scope) {
@@ -136,9 +112,9 @@ pub(crate) fn execute(columns: &[Column<'_>], options: &ReadOptions, stats: &mut
             });
         } else if chunks <= 1 {
             // One chunk is not worth waking the pool.
-            work();
+            while work() {}
         } else {
-            pool.broadcast(|_| work());
+            in_slices(&pool, workers, &work);
         }
     }));
     if outcome.is_err() {
@@ -153,6 +129,45 @@ pub(crate) fn execute(columns: &[Column<'_>], options: &ReadOptions, stats: &mut
         Ok(Filled { values, offsets, bytes })
     };
     targets.into_iter().zip(all_offsets).map(fill).collect()
+}
+
+/// Claims, decodes and scatters read chunks of local arrays, for a slice of time. Gives whether there may be more.
+fn work(
+    reads: &[&ColumnRead<'_>],
+    budget: &Budget,
+    counters: &Counters,
+    go_on: &(dyn Fn() -> bool + Sync),
+    failure: &Failure,
+) -> bool {
+    let slice = Slice::begin();
+    // Buffers that an earlier read left behind are not part of this read's limit.
+    let mut scratch = SCRATCH.take();
+    if budget.is_limited() {
+        scratch.clear();
+    }
+    let mut worker = Worker { scratch, reservation: budget.reservation(), counters, go_on };
+    let mut is_over = false;
+    for read in reads {
+        if budget.is_limited() {
+            // Buffers that are large for one array need not be so for the next.
+            worker.scratch.clear();
+            worker.reservation.hold(0);
+        }
+        while !is_over && let Some(claim) = read.claim() {
+            if !go_on() {
+                return false;
+            }
+            if let Err(error) = read.chunks(claim, &mut worker) {
+                failure.set(error);
+                return false;
+            }
+            is_over = slice.is_over();
+        }
+    }
+    if worker.scratch.len() <= KEPT_SCRATCH && !budget.is_limited() {
+        SCRATCH.set(worker.scratch);
+    }
+    is_over
 }
 
 /// Bytes that the reads decode, if they decode all of each read chunk.

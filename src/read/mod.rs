@@ -10,6 +10,7 @@
 //! * [`budget`]: memory beside the result.
 //! * [`ahead`]: read-ahead on a cold disk.
 //! * [`shards`]: shards that are open, their indices read once.
+//! * [`slices`]: how reads that are under way at once share the pool.
 //! * [`stretch`]: neighbouring subchunks, fetched together.
 //! * [`run`]: the geometry of copies.
 //! * [`hops`]: that of copies from many single places.
@@ -39,6 +40,7 @@ mod rows_tests;
 mod run;
 mod scatter;
 mod shards;
+mod slices;
 mod stats;
 mod stretch;
 mod target;

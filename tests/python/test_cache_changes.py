@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from arrays import Layout, Written, write_values
 from remote import OwnStore, is_metadata, read_folder
 from servers.http_files import FileServer
 from servers.moto import S3Server
+from servers.plain_http import PlainServer
 from servers.proxy import Proxy
 from zarr.codecs import ZstdCodec
 
@@ -91,6 +93,30 @@ def test_a_chunk_that_is_written_anew(
     got, stats = zarrow.read_ragged(handle, asked, cache=cache, return_stats=True)
     oracle.assert_reads(got, new, asked)
     assert (stats.chunks_decoded, stats.chunks_cached) == (0, 60)
+
+
+@pytest.mark.parametrize("shards", [None, (20, 16)])
+def test_a_server_that_knows_times_alone(tmp_path: Path, shards: tuple[int, ...] | None) -> None:
+    """What was modified is told by when, to the second, where there is no ETag."""
+    old, new, other = two(tmp_path, shards)
+    for number, folder in enumerate((tmp_path / "a", other)):
+        for file in folder.rglob("*"):
+            os.utime(file, (1_700_000_000 + number,) * 2)
+    server = PlainServer(tmp_path, ranges=True, times=True)
+    try:
+        handle, cache = zarrow.open_array(f"{server.url}/a"), zarrow.ChunkCache(BIG)
+        oracle.assert_reads(zarrow.read_ragged(handle, [...], cache=cache), old, [...])
+        got, stats = zarrow.read_ragged(handle, [...], cache=cache, return_stats=True)
+        oracle.assert_reads(got, old, [...])
+        assert (stats.chunks_decoded, stats.chunks_cached) == (0, 60)
+        assert server.unchanged == stats.requests == (9 if shards else 60)
+        keys = [key for key in read_folder(other) if not is_metadata(key)]
+        replace(other, tmp_path / "a", keys)
+        for key in keys:
+            os.utime(tmp_path / "a" / key, (1_700_000_001,) * 2)
+        oracle.assert_reads(zarrow.read_ragged(handle, [...], cache=cache), new, [...])
+    finally:
+        server.close()
 
 
 @pytest.mark.parametrize("name", ["chunks", "shards"])

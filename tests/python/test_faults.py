@@ -13,6 +13,7 @@ import arrays
 import numpy as np
 import oracle
 import pytest
+import zarr
 import zarrow
 from arrays import Layout, Written
 from remote import OwnMapping, OwnStore, read_folder
@@ -289,6 +290,17 @@ def test_whole_chunks_without_ranges(
     written[form].check(zarrow.read_ragged(f"{serve().url}/{form}", [...]), [...])
 
 
+def test_long_raw_chunks_without_ranges(serve: Callable[..., PlainServer], tmp_path: Path) -> None:
+    """What is wanted whole is asked for whole; else the error says what the server lacks."""
+    data = np.arange(80_000, dtype="<i4")
+    zarr.create_array(tmp_path / "long", data=data, chunks=(20_000,), compressors=None)
+    handle = zarrow.open_array(f"{serve(tmp_path).url}/long")
+    for whole in (..., np.s_[20_000:60_000]):
+        oracle.assert_reads(zarrow.read_ragged(handle, [whole]), data, [whole])
+    with pytest.raises(zarrow.StoreError, match="Range request not supported"):
+        zarrow.read_ragged(handle, [np.s_[5:9]])
+
+
 def test_ranges_of_few_words(
     serve: Callable[..., PlainServer], written: dict[str, Written]
 ) -> None:
@@ -299,14 +311,13 @@ def test_ranges_of_few_words(
 
 
 @pytest.mark.parametrize("form", BROKEN)
-@pytest.mark.parametrize("etags", [True, False])
+@pytest.mark.parametrize("knows", ["etags", "times", "ranges"])
 def test_a_body_that_ends_early(
-    serve: Callable[..., PlainServer], written: dict[str, Written], form: str, etags: bool
+    serve: Callable[..., PlainServer], written: dict[str, Written], form: str, knows: str
 ) -> None:
     """With an ETag the rest is asked for, without all of it."""
-    handle = zarrow.open_array(
-        f"{serve(ranges=True, etags=etags, cuts=1).url}/{form}", storage_options=RETRIES
-    )
+    server = serve(**{"ranges": True, knows: True}, cuts=1)
+    handle = zarrow.open_array(f"{server.url}/{form}", storage_options=RETRIES)
     for concurrency in (1, None):
         got = zarrow.read_ragged(handle, SELECTIONS, concurrency=concurrency)
         written[form].check(got, SELECTIONS)

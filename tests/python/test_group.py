@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import signal
+import time
 import warnings
 import zipfile
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -280,6 +283,76 @@ def test_metadata_of_a_python_store(places: Places) -> None:
     }  # fmt: skip
     zarrow.read_ragged(group["a/one"], [...])
     assert len(store.asked.chunks()) == len(store.asked.keys) > 0
+
+
+class Listing(OwnStore):
+    """Hangs where it is to list."""
+
+    async def list_dir(self, prefix: str) -> AsyncIterator[str]:
+        self.asked.begin(prefix, "list")
+        try:
+            while self.hangs:
+                await asyncio.sleep(0.01)
+        finally:
+            self.asked.end()
+        async for name in super().list_dir(prefix):
+            yield name
+
+
+def until_idle(store: OwnStore) -> None:
+    """Wait until nobody asks any more."""
+    until = time.monotonic() + 5
+    while store.asked.in_flight and time.monotonic() < until:
+        time.sleep(0.01)
+    assert store.asked.in_flight == 0
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="needs signals")
+@pytest.mark.parametrize("what", ["open", "member", "list"])
+def test_an_interrupt_ends_the_requests(places: Places, what: str) -> None:
+    """Those of a store of Python, which a thread of its own asks."""
+    store = Listing(read_folder(places.folder / "v3"))
+    group = zarrow.open_group(store)
+    store.hangs = True
+    if what != "list":
+        store.latency = 60
+
+    def ring(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    work: dict[str, Callable[[], object]] = {
+        "open": lambda: zarrow.open_group(store),
+        "member": lambda: group["top"],
+        "list": lambda: list(group),
+    }
+    before = signal.signal(signal.SIGALRM, ring)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.2)
+        with pytest.raises(KeyboardInterrupt):
+            work[what]()
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    assert store.asked.most > 0
+    until_idle(store)
+    store.hangs, store.latency = False, 0
+    assert set(group) == {"top", "a", "empty"}
+
+
+def test_an_error_ends_the_other_requests(places: Places) -> None:
+    """Where one of many fails, nobody waits for the others."""
+
+    class Slow(OwnStore):
+        async def get(self, key: str, *arguments: Any) -> Any:
+            if "zattrs" in key:
+                raise PermissionError("the door is locked")
+            return await super().get(key, *arguments)
+
+    store = Slow(read_folder(places.folder / "v3"), latency=60)
+    with pytest.raises(PermissionError, match="the door is locked"):
+        zarrow.open_group(store)
+    assert store.asked.most > 0
+    until_idle(store)
 
 
 def test_icechunk(write_icechunk: Callable[..., Any], tmp_path: Path) -> None:

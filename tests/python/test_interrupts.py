@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
+import io
 import itertools
 import signal
 import sys
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -340,6 +343,177 @@ def test_a_bar(
     assert "zarrow" in shown
     assert "150/150 chunks" in shown
     assert "100%" in shown
+
+
+async def by_task(read: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
+    """Wait for a read as a task does."""
+    return await read(*arguments, **options)
+
+
+READS: dict[str, Callable[..., Any]] = {
+    "ragged": lambda store, rows, **options: zarrow.read_ragged(store, rows, **options),
+    "batch": lambda store, rows, **options: zarrow.read_batch({"a": store}, rows, **options),
+    "ragged, async": lambda store, rows, **options: asyncio.run(
+        by_task(zarrow.read_ragged_async, store, rows, **options)
+    ),
+    "batch, async": lambda store, rows, **options: asyncio.run(
+        by_task(zarrow.read_batch_async, {"a": store}, rows, **options)
+    ),
+}
+
+
+@pytest.fixture
+def bars(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """The bars of tqdm that are made. The last sees Ctrl-C if its `interrupt` is set."""
+    auto = pytest.importorskip("tqdm.auto", reason="needs tqdm from PyPI")
+    made: list[Any] = []
+
+    class Bar(auto.tqdm):  # type: ignore[misc,name-defined]
+        closed = 0
+
+        def __init__(self, *arguments: Any, **options: Any) -> None:
+            super().__init__(*arguments, **options)
+            made.append(self)
+
+        def close(self) -> None:
+            if not self.disable:
+                self.closed += 1
+            super().close()
+
+    monkeypatch.setattr(auto, "tqdm", Bar)
+    return made
+
+
+@pytest.mark.parametrize("how", READS)
+@pytest.mark.parametrize("end", ["done", "nothing to read", "error", "timeout", "interrupt"])
+def test_a_bar_is_closed(
+    proxy: Proxy,
+    written: dict[str, Written],
+    bars: list[Any],
+    monkeypatch: pytest.MonkeyPatch,
+    how: str,
+    end: str,
+) -> None:
+    """Once, however the read ends."""
+    handle = zarrow.open_array(STORES["http"](proxy, written["chunks"]))
+    rows: list[Any] = [np.s_[3:3]] if end == "nothing to read" else [...]
+    options: dict[str, Any] = {"progress": True}
+    raised: dict[str, Any] = {
+        "error": zarrow.StoreError, "timeout": zarrow.ReadTimeoutError,
+        "interrupt": KeyboardInterrupt,
+    }  # fmt: skip
+    if end == "error":
+        proxy.status("/c/", 403)
+    elif end == "timeout":
+        options["timeout"] = 0.2
+        proxy.hang("/c/")
+    elif end == "interrupt":
+        proxy.hang("/c/", skip=3)
+
+        def interrupt(*_: object) -> None:
+            raise KeyboardInterrupt
+
+        # A handler of SIGINT raises where this does, at the next look for signals.
+        monkeypatch.setattr("zarrow._options._Bar.__call__", interrupt)
+    if end in raised:
+        with pytest.raises(raised[end]):
+            READS[how](handle, rows, **options)
+    else:
+        READS[how](handle, rows, **options)
+    [bar] = bars
+    assert bar.closed == 1
+    assert bar.disable, "open"
+    if end == "done":
+        assert (bar.n, bar.total) == (150 * 128, 150 * 128)
+
+
+def test_a_bar_of_a_task_that_is_cancelled(
+    proxy: Proxy, written: dict[str, Written], bars: list[Any]
+) -> None:
+    """Closed by the thread that read, soon."""
+    handle = zarrow.open_array(STORES["http"](proxy, written["chunks"]))
+    proxy.hang("/c/")
+
+    async def cancel() -> None:
+        task = asyncio.create_task(zarrow.read_ragged_async(handle, [...], progress=True))
+        await asyncio.sleep(0.2)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(cancel())
+    [bar] = bars
+    until = time.monotonic() + PATIENCE
+    while not bar.closed and time.monotonic() < until:
+        time.sleep(0.01)
+    assert bar.closed == 1
+
+
+def test_no_bar_for_what_is_refused(written: dict[str, Written], bars: list[Any]) -> None:
+    cache: Any = 3
+    with pytest.raises(TypeError, match="cache"):
+        zarrow.read_ragged(written["chunks"].path, [...], progress=True, cache=cache)
+    assert not bars
+
+
+class Terminal(io.StringIO):
+    """What is a terminal, or is not, or fails."""
+
+    def __init__(self, *, is_terminal: bool, fails: bool = False) -> None:
+        super().__init__()
+        self.is_terminal, self.fails = is_terminal, fails
+
+    def isatty(self) -> bool:
+        return self.is_terminal
+
+    def write(self, text: str) -> int:
+        if self.fails:
+            raise BrokenPipeError("nobody reads")
+        return super().write(text)
+
+
+@pytest.mark.parametrize("how", READS)
+@pytest.mark.parametrize("kind", ["terminal", "file", "broken", "none"])
+def test_progress_without_tqdm(
+    proxy: Proxy,
+    written: dict[str, Written],
+    monkeypatch: pytest.MonkeyPatch,
+    how: str,
+    kind: str,
+) -> None:
+    """A line on stderr: rewritten in a terminal, now and then a new one elsewhere."""
+    monkeypatch.setitem(sys.modules, "tqdm.auto", None)
+    shown = Terminal(is_terminal=kind == "terminal", fails=kind == "broken")
+    handle = zarrow.open_array(STORES["http"](proxy, written["chunks"]))
+    proxy.configure(latency=0.05)
+    with monkeypatch.context() as patch:
+        patch.setattr(sys, "stderr", None if kind == "none" else shown)
+        READS[how](handle, [...], progress=True, concurrency=8)
+    text = shown.getvalue()
+    if kind in ("broken", "none"):
+        assert not text
+        return
+    assert text.endswith("s\n")
+    assert text.count("\n") == 1
+    assert text.count("zarrow: ") > 3 if kind == "terminal" else text.count("zarrow: ") == 1
+    last = text.rstrip("\n").rsplit("\r", 1)[-1]
+    assert last.startswith("zarrow: 100%, 150/150 chunks, 0.0/0.0 MB, ")
+
+
+@pytest.mark.parametrize("is_terminal", [True, False])
+def test_a_line_ends_where_the_read_fails(
+    proxy: Proxy, written: dict[str, Written], monkeypatch: pytest.MonkeyPatch, is_terminal: bool
+) -> None:
+    monkeypatch.setitem(sys.modules, "tqdm.auto", None)
+    shown = Terminal(is_terminal=is_terminal)
+    handle = zarrow.open_array(STORES["http"](proxy, written["chunks"]))
+    proxy.hang("/c/", skip=3)
+    with monkeypatch.context() as patch:
+        patch.setattr(sys, "stderr", shown)
+        with pytest.raises(zarrow.ReadTimeoutError):
+            zarrow.read_ragged(handle, [...], progress=True, timeout=0.3)
+    assert "/150 chunks" in shown.getvalue()
+    assert shown.getvalue().endswith("\n")
 
 
 @pytest.mark.parametrize("progress", [1, "yes", [print]])

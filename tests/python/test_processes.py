@@ -8,6 +8,7 @@ import os
 import pickle
 import sys
 import threading
+import zipfile
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ import arrays
 import numpy as np
 import oracle
 import pytest
+import zarr
 import zarrow
 from arrays import Layout, Written
 from failures import run
@@ -33,13 +35,19 @@ LAYOUTS = {
 }
 SELECTIONS: list[Any] = [np.s_[3:30, 5:33], np.s_[50:40], np.s_[1:, ::3]]
 FORKS = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs os.fork")
-KINDS = ["path", "http", "s3", "dict", "own", "MemoryStore", "mapping", "HTTPStore"]
+KINDS = ["path", "zip", "http", "s3", "dict", "own", "MemoryStore", "mapping", "HTTPStore"]
 
 
 @pytest.fixture(scope="module")
 def written(http_server: FileServer, s3_server: S3Server) -> dict[str, Written]:
     folder = http_server.folder / "processes"
     made = {name: arrays.write(layout, folder / name) for name, layout in LAYOUTS.items()}
+    zarr.create_group(folder / "group", attributes={"site": 7})
+    arrays.write(LAYOUTS["chunks"], folder / "group" / "chunks")
+    for name in [*made, "group"]:
+        with zipfile.ZipFile(folder / f"{name}.zip", "w") as archive:
+            for key, value in read_folder(folder / name).items():
+                archive.writestr(key, value)
     s3_server.upload(folder, "processes")
     return made
 
@@ -65,6 +73,8 @@ def store_of(kind: str, folder: Path, urls: dict[str, str], name: str) -> tuple[
     path = folder / name
     if kind == "path":
         return path, options
+    if kind == "zip":
+        return path.with_suffix(".zip"), options
     values = read_folder(path)
     made: Any = {
         "dict": dict,
@@ -152,11 +162,71 @@ def test_fork(
             if outcome != "same":
                 assert outcome.startswith("StoreError"), told
                 assert "before this process was forked" in outcome, told
-        if kind in ("path", "http", "s3", "HTTPStore"):
+        if kind in ("path", "zip", "http", "s3", "HTTPStore"):
             assert outcomes == ["same"] * 3, told
         if when in ("quiet", "busy"):
             with capsys.disabled():
                 print(f"[{kind} {when}: {[each[:10] for each in outcomes]}]")
+    assert told["parent"] == "same"
+
+
+GROUP = """
+import faulthandler, os, pickle, signal, sys, threading, time
+sys.path.insert(0, sys.argv[1])
+from pathlib import Path
+from test_processes import SELECTIONS, store_of
+import zarrow
+
+kind, folder, http, s3 = sys.argv[2:]
+store, options = store_of(kind, Path(folder), {"http": http, "s3": s3}, "group")
+group = zarrow.open_group(store, storage_options=options)
+first = zarrow.read_ragged(group["chunks"], SELECTIONS)
+
+def work(group):
+    read = zarrow.read_ragged(group["chunks"], SELECTIONS)
+    # HTTP does not list.
+    names = ["chunks"] if "http" in kind.lower() else list(group)
+    return "same" if read.equals(first) and names == ["chunks"] else "WRONG"
+
+def fork(name):
+    child = os.fork()
+    if child == 0:
+        faulthandler.dump_traceback_later(15, exit=False)
+        signal.alarm(20)  # a hang ends in SIGALRM
+        print(name, "group |", work(group), flush=True)
+        print(name, "pickled |", work(pickle.loads(pickle.dumps(group))), flush=True)
+        print(name, "anew |", work(zarrow.open_group(store, storage_options=options)), flush=True)
+        os._exit(0)
+    _, status = os.waitpid(child, 0)
+    print(name, "child |", os.waitstatus_to_exitcode(status), flush=True)
+
+fork("quiet")
+stop = threading.Event()
+def read():
+    while not stop.is_set():
+        work(group)
+threads = [threading.Thread(target=read) for _ in range(2)]
+[thread.start() for thread in threads]
+time.sleep(0.05)
+for at in range(2):
+    fork(f"busy {at}")
+stop.set()
+[thread.join() for thread in threads]
+print("parent |", work(group))
+"""
+
+
+@FORKS
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.usefixtures("written")
+def test_fork_with_a_group(http_server: FileServer, urls: dict[str, str], kind: str) -> None:
+    """Members that are opened in the child, whatever the store: a group has nothing open."""
+    here, folder = str(Path(__file__).parent), str(http_server.folder / "processes")
+    done = run(GROUP, here, kind, folder, urls["http"], urls["s3"], timeout=180)
+    told = dict(line.split(" | ", 1) for line in done.stdout.splitlines())
+    for when in ("quiet", *(f"busy {at}" for at in range(2))):
+        outcomes = [told.get(f"{when} {who}") for who in ("group", "pickled", "anew", "child")]
+        assert outcomes == ["same"] * 3 + ["0"], f"{when}: {done.stdout}{done.stderr}"
     assert told["parent"] == "same"
 
 
@@ -258,6 +328,33 @@ def test_pools(written: dict[str, Written], urls: dict[str, str], method: str) -
             assert process != os.getpid()
 
 
+@pytest.mark.parametrize("method", ["fork", "forkserver", "spawn"])
+def test_pools_with_groups(
+    written: dict[str, Written], http_server: FileServer, urls: dict[str, str], method: str
+) -> None:
+    """Groups travel to workers as well, with what is needed to reach their stores."""
+    if method not in multiprocessing.get_all_start_methods():
+        pytest.skip(f"no {method} here")
+    groups = {}
+    for kind in KINDS:
+        store, options = store_of(kind, http_server.folder / "processes", urls, "group")
+        groups[kind] = zarrow.open_group(store, storage_options=options)
+    wanted = oracle.expect(written["chunks"].whole, SELECTIONS).values
+    with ProcessPoolExecutor(2, multiprocessing.get_context(method)) as pool:
+        work = {kind: pool.submit(read_of_group, group) for kind, group in groups.items()}
+        for kind, each in work.items():
+            got, attributes, process = each.result(2 * LIMIT)
+            assert got == wanted, kind
+            assert attributes == {"site": 7}
+            assert process != os.getpid()
+
+
+def read_of_group(group: zarrow.Group) -> tuple[bytes, dict[str, Any], int]:
+    """Work for a worker of another process."""
+    values, process = read(group["chunks"], SELECTIONS)
+    return values, dict(group.attrs), process
+
+
 def read_there(pickled: bytes) -> tuple[bytes, int]:
     """Work for a worker of another process."""
     return read(pickle.loads(pickled), SELECTIONS)
@@ -282,7 +379,7 @@ def test_a_handle_that_a_forked_worker_inherits(
     written: dict[str, Written], urls: dict[str, str]
 ) -> None:
     """Not pickled, but there when the worker is forked, as in a data loader."""
-    for kind in ("path", "http", "s3", "HTTPStore"):
+    for kind in ("path", "zip", "http", "s3", "HTTPStore"):
         store, options = store_of(kind, written["chunks"].path.parent, urls, "chunks")
         inherited[kind] = zarrow.open_array(store, storage_options=options)
         zarrow.read_ragged(inherited[kind], [...])

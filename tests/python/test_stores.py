@@ -303,11 +303,16 @@ def test_several_stores_in_one_call(places: Places, opened: Callable[[str], Open
     oracle.assert_reads(got, form.whole, selections)
 
 
+def forget(monkeypatch: pytest.MonkeyPatch, *starts: str) -> None:
+    """Take out of the environment what there is of a kind."""
+    for name in list(os.environ):
+        if name.startswith(starts):
+            monkeypatch.delenv(name)
+
+
 def test_s3_through_the_environment(places: Places, monkeypatch: pytest.MonkeyPatch) -> None:
     """`AWS_...` says what `storage_options` do not."""
-    for name in list(os.environ):
-        if name.startswith("AWS_"):
-            monkeypatch.delenv(name)
+    forget(monkeypatch, "AWS_")
     for name, value in places.s3.storage_options().items():
         monkeypatch.setenv(name.upper(), value)
     form = places.forms["shards"]
@@ -339,9 +344,7 @@ def test_google(
     google_server: GoogleServer, places: Places, account: Account, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """`gs://` of a server of its own kind, handles, groups, and a store of obstore."""
-    for name in list(os.environ):
-        if name.startswith(("GOOGLE_", "SERVICE_ACCOUNT")):
-            monkeypatch.delenv(name)
+    forget(monkeypatch, "GOOGLE_", "SERVICE_ACCOUNT")
     url = google_server.upload(places.folder, f"forms-{account}", "deep")
     options = google_server.storage_options(account)
     for form in places.forms.values():
@@ -349,6 +352,8 @@ def test_google(
         form.check(zarrow.read_ragged(handle, form.selections))
         form.check(zarrow.read_ragged(pickle.loads(pickle.dumps(handle)), form.selections))
     form = places.forms["shards"]
+    other = f"gcs{url.removeprefix('gs')}"
+    form.check(zarrow.read_ragged(other, form.selections, path=form.path, storage_options=options))
     group = zarrow.open_group(url, storage_options=options)
     assert set(group) == set(zarrow.open_group(places.folder))
     form.check(zarrow.read_ragged(group[form.path], form.selections))
@@ -360,6 +365,80 @@ def test_google(
             f"forms-{account}", prefix="deep", client_options=HTTP, **config
         )
         form.check(zarrow.read_ragged(store, form.selections, path=form.path))
+
+
+@pytest.mark.parametrize(
+    "how", ["SERVICE_ACCOUNT_KEY", "SERVICE_ACCOUNT", "SERVICE_ACCOUNT_PATH", "SKIP_SIGNATURE"]
+)
+def test_google_through_the_environment(
+    google_server: GoogleServer,
+    places: Places,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    how: str,
+) -> None:
+    """`GOOGLE_...` says what `storage_options` do not: a key, or a file with one."""
+    forget(monkeypatch, "GOOGLE_", "SERVICE_ACCOUNT")
+    url = google_server.upload(places.folder / "shards", f"environment-{how.lower()}")
+    options = google_server.storage_options("nobody" if how == "SKIP_SIGNATURE" else "service")
+    key = options.pop("google_service_account_key", "")
+    if how.endswith(("ACCOUNT", "PATH")):
+        file = tmp_path / "key.json"
+        file.write_text(key)
+        key = str(file)
+    if key:
+        monkeypatch.setenv(f"GOOGLE_{how}", key)
+    for name, value in options.items():
+        monkeypatch.setenv(name.upper(), value)
+    form = places.forms["shards"]
+    form.check(zarrow.read_ragged(url, form.selections))
+    # What is given goes before.
+    monkeypatch.setenv("GOOGLE_BASE_URL", "http://127.0.0.1:9")
+    monkeypatch.delenv(f"GOOGLE_{how}")
+    given = google_server.storage_options("nobody")
+    form.check(zarrow.read_ragged(url, form.selections, storage_options=given))
+
+
+def test_azure_through_the_environment(
+    azure_server: AzureServer, places: Places, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`AZURE_...` says what `storage_options` do not."""
+    forget(monkeypatch, "AZURE_")
+    url = azure_server.upload(places.folder / "shards", "environment")
+    for name, value in azure_server.storage_options().items():
+        monkeypatch.setenv(name.upper(), value)
+    form = places.forms["shards"]
+    form.check(zarrow.read_ragged(url, form.selections))
+    monkeypatch.setenv("AZURE_ENDPOINT", "http://127.0.0.1:9")
+    given = {"azure_endpoint": azure_server.storage_options()["azure_endpoint"]}
+    form.check(zarrow.read_ragged(url, form.selections, storage_options=given))
+
+
+def test_urls_of_azure(
+    azure_server: AzureServer, places: Places, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A container, or a container of an account."""
+    forget(monkeypatch, "AZURE_")
+    azure_server.upload(places.folder, "urls", "deep")
+    options = azure_server.storage_options()
+    account = options["azure_storage_account_name"]
+    form = places.forms["shards"]
+
+    def check(root: str, options: dict[str, str]) -> None:
+        url = f"{root}/deep"
+        handle = zarrow.open_array(url, path=form.path, storage_options=options)
+        assert handle.path.startswith(url)
+        form.check(zarrow.read_ragged(handle, form.selections))
+        inside = f"{url}/{form.path}"
+        form.check(zarrow.read_ragged(inside, form.selections, storage_options=options))
+        group = zarrow.open_group(url, storage_options=options)
+        assert set(group) == set(zarrow.open_group(places.folder))
+
+    for scheme in ("az", "azure", "adl", "abfs", "abfss"):
+        check(f"{scheme}://urls", options)
+    del options["azure_storage_account_name"]  # which the URL says
+    for scheme in ("abfs", "abfss"):
+        check(f"{scheme}://urls@{account}.dfs.core.windows.net", options)
 
 
 def test_icechunk(write_icechunk: Callable[..., Any], places: Places, tmp_path: Path) -> None:

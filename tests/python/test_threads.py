@@ -56,6 +56,45 @@ def test_many_threads(written: Written) -> None:
     assert counts == wanted
 
 
+def test_a_short_read_goes_before_the_rest_of_a_long_one(written: Written, tmp_path: Path) -> None:
+    """Reads share the pool: none has to wait until another has ended."""
+    chunk, count = 4_000_000, 400
+    array = zarr.create_array(
+        tmp_path / "long", shape=(count * chunk,), chunks=(chunk,), dtype="int32",
+        compressors=GzipCodec(level=1),
+    )  # fmt: skip
+    array[:chunk] = np.arange(chunk) % 1_000
+    for number in range(1, count):
+        os.link(tmp_path / "long" / "c" / "0", tmp_path / "long" / "c" / str(number))
+    starts = np.arange(1, count + 1) * chunk - 1  # the last element of each chunk
+    begun, enough, done = threading.Event(), threading.Event(), 0
+
+    def progress(chunks: int, *_: int) -> None:
+        nonlocal done
+        done = chunks
+        if chunks:
+            begun.set()
+        if enough.is_set():
+            raise EOFError
+
+    def long_read() -> None:
+        with pytest.raises(EOFError):
+            zarrow.read_ragged(
+                tmp_path / "long", zarrow.ranges(starts, starts + 1), threads=2, progress=progress
+            )
+
+    reader = threading.Thread(target=long_read)
+    reader.start()
+    try:
+        assert begun.wait(LIMIT)
+        selections = random_boxes(0)
+        written.check(zarrow.read_ragged(written.path, selections, threads=2), selections)
+        assert done < count // 2, f"{done} of {count} chunks of the long read came first"
+    finally:
+        enough.set()
+        reader.join()
+
+
 def test_lock_is_released(tmp_path: Path) -> None:
     """Another thread makes progress while a read goes on."""
     values = np.arange(6_000_000, dtype="int64") * 7919 % 65_537

@@ -42,8 +42,8 @@ use crate::cache::{Cached, Found as Lookup, Promise, Version};
 use crate::chunk::{Entry, ShardIndex};
 use crate::error::{Error, ErrorKind, Result};
 use crate::store::changed;
-use crate::store::remote::flow::{MOST_GAP, TICK, Window};
-use crate::store::remote::{Remote, Want, runtime};
+use crate::store::remote::flow::{Flow, MOST_GAP, TICK, Window};
+use crate::store::remote::{Want, runtime};
 use crate::turn;
 
 /// No request asks for more bytes of a value of which it is known how many there are.
@@ -79,6 +79,7 @@ pub(super) struct Common<'s> {
 /// What became of a request.
 struct Outcome {
     packet: usize,
+    flow: Arc<Flow>,
     number: u64,
     /// Until the answer began; `None` if it never did.
     waited: Option<Duration>,
@@ -166,7 +167,12 @@ pub(super) fn run<'s>(
     common: &Common<'s>,
     scope: &ScopeFifo<'s>,
 ) -> Result<()> {
-    let Some(remote) = reads.first().and_then(|read| read.remote()).cloned() else { return Ok(()) };
+    let mut flows: Vec<Arc<Flow>> = Vec::new();
+    for flow in reads.iter().filter_map(|read| read.remote()).map(|remote| remote.flow()) {
+        if !flows.iter().any(|known| Arc::ptr_eq(known, flow)) {
+            flows.push(flow.clone());
+        }
+    }
     // A compressed chunk may be half as long as when it is decoded.
     let guess = reads.iter().map(|read| read.array().decoder().decoded_len() / 2).max().unwrap_or(0);
     let room = asking.room.unwrap_or_else(|| load::room(guess)).clamp(UNIT, u32::MAX as usize) / UNIT * UNIT;
@@ -189,12 +195,12 @@ pub(super) fn run<'s>(
         received: 0,
         pieces: PieceScratch::default(),
     };
-    stage.run(&remote, scope)
+    stage.run(&flows, scope)
 }
 
 impl<'s> Stage<'s, '_> {
-    fn run(&mut self, remote: &Remote, scope: &ScopeFifo<'s>) -> Result<()> {
-        let mut window = Window::new(remote.flow(), self.asking.concurrency);
+    fn run(&mut self, flows: &[Arc<Flow>], scope: &ScopeFifo<'s>) -> Result<()> {
+        let mut window = Window::new(flows.to_vec(), self.asking.concurrency);
         let mut last = Instant::now();
         // When the first answer came.
         let mut begun: Option<Instant> = None;
@@ -211,7 +217,9 @@ impl<'s> Stage<'s, '_> {
             let is_full = self.load.flying() >= window.limit();
             if self.load.flying() == 0 && !waits_for_memory && self.deferred.is_empty() {
                 if let Some(begun) = begun {
-                    remote.flow().received(self.received, begun.elapsed());
+                    for flow in flows {
+                        flow.received(self.received, begun.elapsed());
+                    }
                 }
                 return Ok(());
             }
@@ -226,7 +234,7 @@ impl<'s> Stage<'s, '_> {
                     while let Some(outcome) = next {
                         if let Some(waited) = outcome.waited {
                             begun.get_or_insert(last);
-                            window.answered(waited, is_full);
+                            window.answered(&outcome.flow, waited, is_full);
                         }
                         self.take(outcome, scope)?;
                         next = self.receiver.try_recv().ok();
@@ -512,7 +520,8 @@ impl<'s> Stage<'s, '_> {
                 AssertUnwindSafe(fetch(&request, memory, began, (&mut waited, &mut admitted))).catch_unwind().await;
             let brought = fetched.unwrap_or_else(|_| Err(panicked(&request.key)));
             // Nobody waits for it any more if this fails.
-            let _ = sender.send(Outcome { packet, number, waited, due, admitted, is_value, brought });
+            let flow = request.remote.flow().clone();
+            let _ = sender.send(Outcome { packet, flow, number, waited, due, admitted, is_value, brought });
         });
         if let Some(pending) = &mut self.pending[packet] {
             pending.tasks.push(task.abort_handle());

@@ -4,8 +4,9 @@
 //! is known beforehand. The number starts at [`START`] and grows as long as answers take no longer for it; while the link
 //! is silent for no longer than its latency explains, nothing can be too many, and the number grows with time.
 
-use std::sync::Mutex;
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
 use crate::fork;
@@ -43,12 +44,29 @@ const LEAST_DUE: f64 = (24 << 20) as f64;
 /// What a request costs beside waiting, in seconds: both ends work for it.
 const OVERHEAD: f64 = 60e-6;
 
-/// What was seen of one store. Shared by all reads of it.
+/// What was seen of one link. Shared by all reads of all arrays behind it.
 #[derive(Debug, Default)]
 pub(crate) struct Flow {
     seen: Mutex<Seen>,
-    pushbacks: AtomicUsize,
+    pushbacks: Pushbacks,
 }
+
+/// How many answers asked for fewer requests: 429, 503, or none in time.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Pushbacks(Arc<AtomicUsize>);
+
+impl Pushbacks {
+    pub(crate) fn add(&self) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn count(&self) -> usize {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// The links of arrays that are open, by what tells them apart.
+static LINKS: Mutex<Option<HashMap<String, Weak<Flow>>>> = Mutex::new(None);
 
 #[derive(Debug, Clone, Copy, Default)]
 struct Seen {
@@ -61,6 +79,24 @@ struct Seen {
 }
 
 impl Flow {
+    /// That of a link: as long as an array behind it is open, all others get the same.
+    pub(crate) fn of(link: &str) -> Arc<Self> {
+        let mut links = fork::lock(&LINKS);
+        let links = links.get_or_insert_default();
+        if let Some(flow) = links.get(link).and_then(Weak::upgrade) {
+            return flow;
+        }
+        links.retain(|_, flow| flow.strong_count() > 0);
+        let flow = Arc::new(Self::default());
+        links.insert(link.to_owned(), Arc::downgrade(&flow));
+        flow
+    }
+
+    /// The counter of its pushbacks.
+    pub(crate) fn pushbacks(&self) -> &Pushbacks {
+        &self.pushbacks
+    }
+
     fn seen(&self) -> Seen {
         *fork::lock(&self.seen)
     }
@@ -91,11 +127,6 @@ impl Flow {
         }
     }
 
-    /// Takes note that `count` answers so far asked for fewer requests: 429, 503, or none in time.
-    pub(crate) fn pushed_back(&self, count: usize) {
-        self.pushbacks.fetch_max(count, Ordering::Relaxed);
-    }
-
     /// The largest gap between two ranges that is better read over than asked around, in bytes, at most `most`: what the
     /// link carries in the time that a request takes. Many are in flight at once, so that is a small part of its latency.
     #[expect(clippy::cast_precision_loss, reason = "an estimate")]
@@ -109,13 +140,13 @@ impl Flow {
     }
 }
 
-/// How many requests one read may have in flight.
+/// How many requests one read may have in flight, on all links together.
 #[derive(Debug)]
-pub(crate) struct Window<'f> {
-    flow: &'f Flow,
+pub(crate) struct Window {
+    flows: Vec<Arc<Flow>>,
     limit: usize,
-    /// The most that it may become.
-    most: usize,
+    /// How many files the process may have open, of which reads share three quarters.
+    files: usize,
     fixed: bool,
     /// Pushbacks that were answered by fewer requests.
     pushbacks: usize,
@@ -125,38 +156,44 @@ pub(crate) struct Window<'f> {
     since: Option<usize>,
 }
 
-impl<'f> Window<'f> {
-    /// As many as `fixed` says; else, as the link allows.
-    pub(crate) fn new(flow: &'f Flow, fixed: Option<usize>) -> Self {
-        let most = MOST.min(files() / 4 * 3);
-        let limit = fixed.unwrap_or_else(|| flow.seen().limit.unwrap_or(START).min(most));
-        let pushbacks = flow.pushbacks.load(Ordering::Relaxed);
-        Self { flow, limit, most, fixed: fixed.is_some(), pushbacks, settling: 0, since: None }
+impl Window {
+    /// As many as `fixed` says; else, as the links allow.
+    pub(crate) fn new(flows: Vec<Arc<Flow>>, fixed: Option<usize>) -> Self {
+        share(1);
+        let known = flows.iter().filter_map(|flow| flow.seen().limit).min();
+        let pushbacks = count(&flows);
+        let limit = fixed.or(known).unwrap_or(START);
+        Self { flows, limit, files: files(), fixed: fixed.is_some(), pushbacks, settling: 0, since: None }
     }
 
     pub(crate) fn limit(&self) -> usize {
-        self.limit
+        if self.fixed { self.limit } else { self.limit.min(self.most()) }
+    }
+
+    /// The most that it may become now.
+    fn most(&self) -> usize {
+        MOST.min(self.files / 4 * 3 / share(0).max(1)).max(1)
     }
 
     /// Whether waiting may make the number grow.
     pub(crate) fn may_grow(&self) -> bool {
-        !self.fixed && self.since.is_none() && self.limit < self.most
+        !self.fixed && self.since.is_none() && self.limit < self.most()
     }
 
     /// Takes note that as many requests as may be are in flight, and nothing came for `silence`.
     pub(crate) fn silent(&mut self, silence: Duration) {
-        let explained = self.flow.seen().latency.is_some_and(|latency| silence.as_secs_f64() <= latency * 1.5);
-        if self.may_grow() && explained {
-            self.limit = (self.limit + STEP).min(self.most);
+        let explains = |latency: f64| silence.as_secs_f64() <= latency * 1.5;
+        if self.may_grow() && self.flows.iter().any(|flow| flow.seen().latency.is_some_and(explains)) {
+            self.limit = (self.limit + STEP).min(self.most());
         }
     }
 
-    /// Takes note of an answer that began after `waited`. `was_full` if as many requests as may be were in flight.
-    pub(crate) fn answered(&mut self, waited: Duration, was_full: bool) {
+    /// Takes note of an answer on `flow` that began after `waited`. `was_full` if as many requests as may be were in flight.
+    pub(crate) fn answered(&mut self, flow: &Flow, waited: Duration, was_full: bool) {
         if self.fixed {
             return;
         }
-        let pushbacks = self.flow.pushbacks.load(Ordering::Relaxed);
+        let pushbacks = count(&self.flows);
         if self.settling > 0 {
             // Requests that were sent together are pushed back together: that is one reason, not many.
             self.settling -= 1;
@@ -170,12 +207,29 @@ impl<'f> Window<'f> {
             *since += 1;
             if *since >= self.limit && was_full {
                 *since = 0;
-                self.limit = (self.limit + 1).min(self.most);
+                self.limit = (self.limit + 1).min(self.most());
             }
-        } else if was_full && self.flow.seen().latency.is_none_or(|latency| waited.as_secs_f64() <= latency * 2.0) {
-            self.limit = (self.limit + 1).min(self.most);
+        } else if was_full && flow.seen().latency.is_none_or(|latency| waited.as_secs_f64() <= latency * 2.0) {
+            self.limit = (self.limit + 1).min(self.most());
         }
     }
+}
+
+fn count(flows: &[Arc<Flow>]) -> usize {
+    flows.iter().map(|flow| flow.pushbacks.count()).sum()
+}
+
+/// Adds to the number of reads that this process has under way, and gives it.
+fn share(more: isize) -> usize {
+    static READS: Mutex<(u32, usize)> = Mutex::new((0, 0));
+    let mut reads = fork::lock(&READS);
+    let process = std::process::id();
+    if reads.0 != process {
+        // Those of the parent process are not of this one.
+        *reads = (process, 0);
+    }
+    reads.1 = reads.1.saturating_add_signed(more);
+    reads.1
 }
 
 /// How many files, and so connections, the process may have open.
@@ -187,11 +241,13 @@ fn files() -> usize {
     usize::MAX
 }
 
-impl Drop for Window<'_> {
+impl Drop for Window {
     fn drop(&mut self) {
+        share(-1);
         if !self.fixed {
-            let limit = self.limit;
-            self.flow.update(|seen| seen.limit = Some(limit));
+            for flow in &self.flows {
+                flow.update(|seen| seen.limit = Some(self.limit));
+            }
         }
     }
 }
@@ -202,70 +258,113 @@ mod tests {
 
     const MS: Duration = Duration::from_millis(1);
 
+    fn window(flow: &Arc<Flow>, fixed: Option<usize>) -> Window {
+        Window::new(vec![flow.clone()], fixed)
+    }
+
     #[test]
     fn silence_that_latency_explains_makes_room_for_more() {
-        let flow = Flow::default();
-        let mut window = Window::new(&flow, None);
-        window.silent(10 * MS);
-        assert_eq!(window.limit(), START, "the latency is not known yet");
+        let flow = Arc::<Flow>::default();
+        let mut far = window(&flow, None);
+        far.silent(10 * MS);
+        assert_eq!(far.limit(), START, "the latency is not known yet");
         flow.answered(100 * MS);
         for tick in 1..=20 {
-            window.silent(tick * TICK);
+            far.silent(tick * TICK);
         }
-        assert_eq!(window.limit(), MOST);
-        drop(window);
-        let flow = Flow::default();
+        assert_eq!(far.limit(), far.most());
+        drop(far);
+        let flow = Arc::<Flow>::default();
         flow.answered(MS);
-        let mut window = Window::new(&flow, None);
+        let mut near = window(&flow, None);
         for tick in 1..=20 {
-            window.silent(tick * TICK);
+            near.silent(tick * TICK);
         }
-        assert_eq!(window.limit(), START, "silence for longer than the latency has another cause");
+        assert_eq!(near.limit(), START, "silence for longer than the latency has another cause");
     }
 
     #[test]
     fn quick_answers_make_room_for_more_and_slow_ones_do_not() {
-        let flow = Flow::default();
+        let flow = Arc::<Flow>::default();
         flow.answered(10 * MS);
-        let mut window = Window::new(&flow, None);
+        let mut grown = window(&flow, None);
         for _ in 0..64 {
-            window.answered(12 * MS, true);
+            grown.answered(&flow, 12 * MS, true);
         }
-        assert_eq!(window.limit(), 128);
+        assert_eq!(grown.limit(), 128);
         for _ in 0..64 {
-            window.answered(30 * MS, true);
-            window.answered(10 * MS, false);
+            grown.answered(&flow, 30 * MS, true);
+            grown.answered(&flow, 10 * MS, false);
         }
-        assert_eq!(window.limit(), 128);
-        drop(window);
-        assert_eq!(Window::new(&flow, None).limit(), 128, "the next read knows");
-        assert_eq!(Window::new(&flow, Some(7)).limit(), 7);
+        assert_eq!(grown.limit(), 128);
+        drop(grown);
+        assert_eq!(window(&flow, None).limit(), 128, "the next read knows");
+        assert_eq!(window(&flow, Some(7)).limit(), 7);
     }
 
     #[test]
     fn a_pushback_halves_once_for_all_that_were_sent_together() {
-        let flow = Flow::default();
+        let flow = Arc::<Flow>::default();
         flow.answered(10 * MS);
-        let mut window = Window::new(&flow, None);
-        for count in 1..=64 {
-            flow.pushed_back(count);
-            window.answered(10 * MS, true);
+        let mut halved = window(&flow, None);
+        for _ in 0..64 {
+            flow.pushbacks().add();
+            halved.answered(&flow, 10 * MS, true);
         }
-        assert_eq!(window.limit(), 32);
-        window.answered(10 * MS, true);
-        flow.pushed_back(65);
-        window.answered(10 * MS, true);
-        window.answered(10 * MS, true);
-        assert_eq!(window.limit(), 16);
+        assert_eq!(halved.limit(), 32);
+        halved.answered(&flow, 10 * MS, true);
+        flow.pushbacks().add();
+        halved.answered(&flow, 10 * MS, true);
+        halved.answered(&flow, 10 * MS, true);
+        assert_eq!(halved.limit(), 16);
         for _ in 0..200 {
-            window.answered(10 * MS, true);
-            window.silent(MS);
+            halved.answered(&flow, 10 * MS, true);
+            halved.silent(MS);
         }
-        assert!((17..32).contains(&window.limit()), "it creeps: {}", window.limit());
-        let mut fixed = Window::new(&flow, Some(5));
-        flow.pushed_back(66);
-        fixed.answered(10 * MS, true);
+        assert!((17..32).contains(&halved.limit()), "it creeps: {}", halved.limit());
+        let mut fixed = window(&flow, Some(5));
+        flow.pushbacks().add();
+        fixed.answered(&flow, 10 * MS, true);
         assert_eq!(fixed.limit(), 5);
+    }
+
+    #[test]
+    fn a_read_of_two_links_heeds_both() {
+        let (near, far) = (Arc::<Flow>::default(), Arc::<Flow>::default());
+        near.answered(MS);
+        far.answered(100 * MS);
+        let mut both = Window::new(vec![near.clone(), far.clone()], None);
+        both.silent(50 * MS);
+        assert_eq!(both.limit(), START + STEP, "the farther one explains it");
+        both.answered(&far, 110 * MS, true);
+        both.answered(&near, 50 * MS, true);
+        assert_eq!(both.limit(), START + STEP + 1, "each answer is held against its own latency");
+        far.pushbacks().add();
+        both.answered(&near, MS, true);
+        assert_eq!(both.limit(), (START + STEP).div_ceil(2));
+        drop(both);
+        assert_eq!([&near, &far].map(|flow| window(flow, None).limit()), [64; 2]);
+    }
+
+    #[test]
+    fn arrays_behind_one_link_share_what_was_seen() {
+        let one = Flow::of("test://one");
+        assert!(Arc::ptr_eq(&one, &Flow::of("test://one")) && !Arc::ptr_eq(&one, &Flow::of("test://two")));
+        one.answered(100 * MS);
+        drop(one);
+        assert_eq!(Flow::of("test://one").reach(), usize::MAX, "nothing is kept once all are closed");
+    }
+
+    #[test]
+    fn reads_share_the_files_that_may_be_open() {
+        let flow = Arc::<Flow>::default();
+        let few = || {
+            let mut window = window(&flow, None);
+            window.files = 40;
+            window
+        };
+        let (one, two, three) = (few(), few(), few());
+        assert!((1..=10).contains(&one.limit()) && one.limit() == two.limit(), "{one:?} {three:?}");
     }
 
     #[test]

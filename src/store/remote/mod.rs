@@ -25,7 +25,7 @@ pub(crate) use self::flow::Flow;
 pub use self::objects::ObjectStores;
 #[cfg(feature = "object-store")]
 use self::objects::Objects;
-pub(crate) use self::runtime::{runtime, wait};
+pub(crate) use self::runtime::{runtime, shared, wait};
 use super::{changed, short, store_error};
 use crate::cache::Version;
 use crate::cancel::Cancel;
@@ -79,12 +79,12 @@ pub(crate) struct Answer {
 /// A store that answers after a while.
 pub(crate) struct Remote {
     store: Store,
-    flow: Flow,
+    flow: Arc<Flow>,
 }
 
 enum Store {
     #[cfg(feature = "object-store")]
-    Objects(Objects),
+    Objects(Box<Objects>),
     Storage {
         storage: AsyncReadableStorage,
         /// Where its connections were made.
@@ -96,11 +96,12 @@ impl Remote {
     /// A store that `stores` makes; keys are below its prefix.
     #[cfg(feature = "object-store")]
     pub(crate) fn of_objects(stores: ObjectStores) -> Self {
-        Self { store: Store::Objects(Objects::new(stores)), flow: Flow::default() }
+        let flow = stores.link().map_or_else(Arc::default, Flow::of);
+        Self { store: Store::Objects(Box::new(Objects::new(stores, flow.pushbacks().clone()))), flow }
     }
 
     pub(crate) fn of_storage(storage: AsyncReadableStorage) -> Self {
-        Self { store: Store::Storage { storage, process: std::process::id() }, flow: Flow::default() }
+        Self { store: Store::Storage { storage, process: std::process::id() }, flow: Arc::default() }
     }
 
     /// Whether the store tells one writing of a value from another.
@@ -121,8 +122,8 @@ impl Remote {
         }
     }
 
-    /// What was seen of the store.
-    pub(crate) fn flow(&self) -> &Flow {
+    /// What was seen of the link to the store.
+    pub(crate) fn flow(&self) -> &Arc<Flow> {
         &self.flow
     }
 
@@ -155,10 +156,6 @@ impl Remote {
             }
             (answer, _) => Ok(answer),
         });
-        #[cfg(feature = "object-store")]
-        if let Store::Objects(objects) = &self.store {
-            self.flow.pushed_back(objects.pushbacks());
-        }
         if answer.is_ok() {
             self.flow.answered(began.elapsed());
         }
@@ -174,7 +171,7 @@ impl Remote {
     /// [`ErrorKind::Store`] if there are fewer or more, [`ErrorKind::Allocation`] if there is no memory for them.
     pub(crate) async fn receive(&self, key: &StoreKey, want: &Want, answer: Answer) -> Result<Bytes> {
         let Answer { len, total, version, body } = answer;
-        let mut delays = self.delays().filter(|_| version.is_none());
+        let mut delays = self.delays(version.as_ref());
         let mut received = receive(body, len).await;
         while let Err(error) = &received
             && error.kind() == ErrorKind::Store
@@ -182,18 +179,20 @@ impl Remote {
         {
             tokio::time::sleep(delay).await;
             received = match self.ask(key, want, None).await? {
-                Reply::Answer(again) if (again.len, again.total) == (len, total) => receive(again.body, len).await,
+                Reply::Answer(again) if (again.len, again.total, &again.version) == (len, total, &version) => {
+                    receive(again.body, len).await
+                }
                 _ => return Err(changed().at_key(key.as_str())),
             };
         }
         received.map_err(|error| error.at_key(key.as_str()))
     }
 
-    /// How long to wait before each repetition of a request whose answer was cut off.
-    fn delays(&self) -> Option<impl Iterator<Item = Duration> + use<>> {
+    /// How long to wait before each repetition of a request whose answer was cut off, where nobody repeats it else.
+    fn delays(&self, version: Option<&Version>) -> Option<impl Iterator<Item = Duration> + use<>> {
         match &self.store {
             #[cfg(feature = "object-store")]
-            Store::Objects(objects) => Some(objects.delays()),
+            Store::Objects(objects) => (!objects::is_resumed(version)).then(|| objects.delays()),
             Store::Storage { .. } => None,
         }
     }

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::error::Error as StdError;
 use std::fmt;
 use std::str::FromStr;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -17,7 +17,7 @@ use object_store::client::{
 use object_store::gcp::GoogleCloudStorageBuilder;
 use object_store::http::HttpBuilder;
 use object_store::path::Path;
-use object_store::{ClientOptions, GetOptions, GetRange, ObjectStore, RetryConfig};
+use object_store::{ClientOptions, GetOptions, GetRange, ObjectMeta, ObjectStore, RetryConfig};
 use zarrs::storage::StoreKey;
 
 use super::{Answer, Remote, Reply, Want, wait};
@@ -25,6 +25,7 @@ use crate::cache::Version;
 use crate::cancel::Cancel;
 use crate::error::{Error, ErrorKind, Result};
 use crate::fork;
+use crate::store::remote::flow::Pushbacks;
 
 /// A failure of what makes clients.
 type Failure = Box<dyn StdError + Send + Sync>;
@@ -42,15 +43,16 @@ pub struct ObjectStores {
     location: String,
     /// What tells it from all others: the URL and the options.
     identity: Option<String>,
+    /// What tells its server, and the way there, from others.
+    link: Option<String>,
     /// Whether it lists what it holds.
     lists: bool,
     /// How failed requests are repeated.
     retry: RetryConfig,
 }
 
-/// How many answers of a store asked for fewer requests.
-#[derive(Debug, Clone, Default)]
-pub(super) struct Pushbacks(Arc<AtomicUsize>);
+/// Begins a version that is a time, as no `ETag` does.
+const MODIFIED: char = '\0';
 
 /// The options that are not the client's own, with what they set.
 const RETRY_OPTIONS: [&str; 5] = ["max_retries", "retry_timeout", "init_backoff", "max_backoff", "backoff_base"];
@@ -90,6 +92,8 @@ impl ObjectStores {
             return Err(unknown());
         }
         let is_http = matches!(&*scheme, "http" | "https");
+        // object_store knows it by one name.
+        let scheme = if scheme == "gcs" { "gs".to_owned() } else { scheme };
         let root = if is_http { url.trim_end_matches('/').to_owned() } else { format!("{scheme}://{authority}") };
         let kind = match &*scheme {
             "s3" | "s3a" => Kind::S3,
@@ -99,13 +103,23 @@ impl ObjectStores {
             "http" | "https" => Kind::Http,
             _ => return Err(unknown()),
         };
+        let options = identity.strip_prefix(url).unwrap_or_default();
+        let link = format!("{scheme}://{authority}{options}");
         let repeat = retry.clone();
         let make = move |pushbacks: &Pushbacks| make(kind, &root, &client, &repeat, pushbacks);
         // What is wrong with the options is told now.
         make(&Pushbacks::default()).map_err(|error| error.at_array(url))?;
         let prefix = if is_http { "" } else { path };
         let (prefix, location) = (prefix.trim_matches('/').to_owned(), url.to_owned());
-        Ok(Self { make: Arc::new(make), prefix, location, identity: Some(identity), lists: !is_http, retry })
+        Ok(Self {
+            make: Arc::new(make),
+            prefix,
+            location,
+            identity: Some(identity),
+            link: Some(link),
+            lists: !is_http,
+            retry,
+        })
     }
 
     /// The store that `make` makes, and what it is called in errors.
@@ -125,6 +139,7 @@ impl ObjectStores {
             prefix: String::new(),
             location: location.into(),
             identity: None,
+            link: None,
             lists: true,
             // Its client repeats them by a policy of its own.
             retry: RetryConfig { max_retries: 0, ..RetryConfig::default() },
@@ -150,7 +165,7 @@ impl ObjectStores {
                 .expected("a group with consolidated metadata")
                 .remedy("Open its members by their names."));
         }
-        let objects = Objects::new(self.clone());
+        let objects = Objects::new(self.clone(), Pushbacks::default());
         let full = [&*self.prefix, path].map(|part| part.trim_matches('/')).join("/");
         let full = full.trim_matches('/').to_owned();
         let listed = async move {
@@ -162,6 +177,10 @@ impl ObjectStores {
         };
         let listed = wait(listed, &Cancel::default().with(cancel)).flatten();
         listed.map_err(|error: Error| error.at_array(&self.location))
+    }
+
+    pub(super) fn link(&self) -> Option<&str> {
+        self.link.as_deref()
     }
 
     /// What the store is called in errors: its URL.
@@ -342,7 +361,7 @@ impl HttpService for Watched {
             Err(error) => error.kind() == HttpErrorKind::Timeout,
         };
         if pushes_back {
-            self.pushbacks.0.fetch_add(1, Ordering::Relaxed);
+            self.pushbacks.add();
         }
         answer
     }
@@ -362,8 +381,8 @@ struct Client {
 }
 
 impl Objects {
-    pub(super) fn new(stores: ObjectStores) -> Self {
-        Self { stores, client: Mutex::new(None), pushbacks: Pushbacks::default() }
+    pub(super) fn new(stores: ObjectStores, pushbacks: Pushbacks) -> Self {
+        Self { stores, client: Mutex::new(None), pushbacks }
     }
 
     pub(super) fn identity(&self) -> Option<&str> {
@@ -381,11 +400,6 @@ impl Objects {
             Duration::try_from_secs_f64(delay.min(longest)).unwrap_or_default()
         });
         delays.take_while(move |delay| begun.elapsed() + *delay <= timeout)
-    }
-
-    /// How many answers asked for fewer requests.
-    pub(super) fn pushbacks(&self) -> usize {
-        self.pushbacks.0.load(Ordering::Relaxed)
     }
 
     fn store(&self) -> Result<Arc<dyn ObjectStore>> {
@@ -415,8 +429,14 @@ impl Objects {
             Want::Range(range) => Some(GetRange::Bounded(range.clone())),
             Want::Suffix(len) => Some(GetRange::Suffix(*len)),
         };
-        let if_none_match = known.map(ToString::to_string);
-        let mut answer = store.get_opts(&path, GetOptions { range, if_none_match, ..GetOptions::default() }).await;
+        let modified = known.and_then(|version| version.strip_prefix(MODIFIED));
+        let options = GetOptions {
+            range,
+            if_none_match: known.filter(|_| modified.is_none()).map(ToString::to_string),
+            if_modified_since: modified.and_then(|time| time.parse().ok()),
+            ..GetOptions::default()
+        };
+        let mut answer = store.get_opts(&path, options).await;
         if let (Err(object_store::Error::NotSupported { .. }), Want::Suffix(len)) = (&answer, want) {
             // Azure knows no suffixes: its length has to be asked for first.
             answer = match store.get_opts(&path, GetOptions { head: true, ..GetOptions::default() }).await {
@@ -432,7 +452,7 @@ impl Objects {
         match answer {
             Ok(answer) => {
                 let (len, total) = (answer.range.end - answer.range.start, Some(answer.meta.size));
-                let version = answer.meta.e_tag.as_deref().map(Into::into);
+                let version = version(&answer.meta);
                 let body = Box::pin(answer.into_stream().map(|bytes| bytes.map_err(failed)));
                 Ok(Reply::Answer(Answer { len, total, version, body }))
             }
@@ -443,13 +463,25 @@ impl Objects {
     }
 }
 
+/// What tells one writing of a value from another: its `ETag`, else when it was written. A server may know neither.
+fn version(meta: &ObjectMeta) -> Option<Version> {
+    let modified = Some(meta.last_modified).filter(|time| time.timestamp() != 0);
+    meta.e_tag.as_deref().map(Into::into).or_else(|| Some(format!("{MODIFIED}{}", modified?.to_rfc3339()).into()))
+}
+
+/// Whether the rest of what is cut off can be asked for so that it is of the same writing.
+pub(super) fn is_resumed(version: Option<&Version>) -> bool {
+    version.is_some_and(|version| !version.starts_with(MODIFIED))
+}
+
 /// Translates a failure of an object store.
 fn failed(source: object_store::Error) -> Error {
-    use object_store::Error::{PermissionDenied, Unauthenticated};
+    use object_store::Error::{NotSupported, PermissionDenied, Unauthenticated};
     let remedy = match &source {
         PermissionDenied { .. } | Unauthenticated { .. } => {
             "Give credentials that may read it, or skip_signature='true' where anybody may."
         }
+        NotSupported { .. } => "Serve the array by a server that can do that.",
         _ => "See that the store can be reached and read, then read again.",
     };
     Error::new(ErrorKind::Store, "the store failed to read").source(source).remedy(remedy)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.server
 import threading
 from collections.abc import Callable
+from email.utils import formatdate, parsedate_to_datetime
 from pathlib import Path
 
 
@@ -15,8 +16,8 @@ class PlainServer:
     ----------
     folder
         What is served.
-    ranges, etags, heads
-        Whether it knows ranges, ETags and the method HEAD.
+    ranges, etags, times, heads
+        Whether it knows ranges, ETags, when files were modified, and the method HEAD.
     cuts
         So many bodies of chunks end early.
     """
@@ -27,13 +28,15 @@ class PlainServer:
         *,
         ranges: bool = False,
         etags: bool = False,
+        times: bool = False,
         heads: bool = True,
         cuts: int = 0,
     ) -> None:
         self.folder, self.cuts = folder, cuts
-        self.ranges, self.etags, self.heads = ranges, etags, heads
+        self.ranges, self.etags, self.times, self.heads = ranges, etags, times, heads
         self.after_cut: Callable[[], object] = lambda: None
         self.before_answer: Callable[[str], object] = lambda _: None
+        self.unchanged = 0
         self.requests: list[tuple[str, str | None]] = []
         handler = type("Handler", (_Handler,), {"owner": self})
         self._server = _Server(("127.0.0.1", 0), handler)
@@ -66,6 +69,13 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         if not file.is_file():
             self.send_error(404)
             return
+        modified = int(file.stat().st_mtime)
+        since = self.headers["If-Modified-Since"] if owner.times else None
+        if since and modified <= parsedate_to_datetime(since).timestamp():
+            owner.unchanged += 1
+            self.send_response(304)
+            self.end_headers()
+            return
         body, of = file.read_bytes(), None
         if owner.ranges and (asked := self.headers["Range"]):
             first, last = asked.removeprefix("bytes=").split("-")
@@ -78,6 +88,8 @@ class _Handler(http.server.BaseHTTPRequestHandler):
             self.send_header("Content-Range", of)
         if owner.etags:
             self.send_header("ETag", f'"{file.stat().st_mtime_ns}"')
+        if owner.times:
+            self.send_header("Last-Modified", formatdate(modified, usegmt=True))
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         if "/c/" in self.path and owner.cuts:
