@@ -27,11 +27,14 @@ pub(crate) async fn later<T: Send + 'static>(
     let options = options.clone().with_cancel(abandoned.0.clone());
     let (sender, receiver) = oneshot::channel();
     let (runtime, reads) = shared()?;
-    let turn = reads.acquire_owned().await;
-    runtime.spawn_blocking(move || {
-        // Who waited may have gone.
-        let _ = sender.send(work(&options));
-        drop(turn);
+    // In a task: who waits here need not be polled for its turn to pass.
+    runtime.spawn(async move {
+        let turn = reads.acquire_owned().await;
+        tokio::task::spawn_blocking(move || {
+            // Who waited may have gone.
+            let _ = sender.send(work(&options));
+            drop(turn);
+        });
     });
     let outcome = receiver.await;
     drop(abandoned);

@@ -242,7 +242,9 @@ class _Line:
 
     def __init__(self) -> None:
         self._file: TextIO | None = sys.stderr
-        self._is_terminal = self._file is not None and self._file.isatty()
+        self._is_terminal = False
+        with suppress(AttributeError, OSError, ValueError):
+            self._is_terminal = self._file is not None and self._file.isatty()
         self._pause = 0.1 if self._is_terminal else 10.0
         self._began = self._shown = time.monotonic()
         self._text = self._last = ""

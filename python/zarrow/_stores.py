@@ -116,8 +116,9 @@ class Bridge:
             return [_slice(_of_mapping(self._store, key), None, None, None) for key in keys]
 
         async def all_of_them() -> list[bytes | None]:
-            tasks = [asyncio.ensure_future(self._get(key, None, None, None)) for key in keys]
+            tasks: list[asyncio.Future[bytes | None]] = []
             try:
+                tasks += (asyncio.ensure_future(self._get(key, None, None, None)) for key in keys)
                 return list(await asyncio.gather(*tasks))
             finally:
                 # One that fails does not end the others.

@@ -172,7 +172,8 @@ impl Reservation<'_> {
         self.held = bytes;
     }
 
-    fn release(&mut self) {
+    /// Gives back what is reserved. Nothing may be held any more.
+    pub(super) fn release(&mut self) {
         self.hold(0);
         if self.bytes > 0 {
             self.budget.lock().all -= self.bytes;

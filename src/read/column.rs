@@ -365,7 +365,15 @@ impl<'a> ColumnRead<'a> {
         if let Some(cached) = self.cached(id) {
             let (cache, at) = cached;
             let version = place.value().version();
-            return match cache.look_or_wait(at, version.as_ref(), worker.go_on) {
+            let found = match cache.look(at, version.as_ref()) {
+                Lookup::Busy => {
+                    // Who makes it may wait for memory that is reserved here.
+                    worker.let_go();
+                    cache.look_or_wait(at, version.as_ref(), worker.go_on)
+                }
+                found => Some(found),
+            };
+            return match found {
                 // The read is over.
                 None | Some(Lookup::Busy) => Ok(None),
                 Some(Lookup::Hit(Cached::Chunk(bytes), _)) => self.copy_cached(claim, &bytes, worker).map(|()| None),

@@ -80,9 +80,9 @@ pub(crate) fn execute(columns: &[Column<'_>], options: &ReadOptions, stats: &mut
     let go_on = || failure.lets_go_on(options.cancel());
     let needed = reads.iter().filter(|read| !read.part().groups().chunks().is_empty());
     let (local, remote): (Vec<_>, Vec<_>) = needed.partition(|read| read.remote().is_none());
-    let work = || work(&local, &budget, &counters, &go_on, &failure);
     // As many as decode at once.
     let scratches: Mutex<Vec<WorkerScratch>> = Mutex::default();
+    let work = || work(&local, &scratches, &budget, &counters, &go_on, &failure);
     let decode = |packet: Packet<'_>| {
         if !go_on() {
             return;
@@ -134,6 +134,7 @@ pub(crate) fn execute(columns: &[Column<'_>], options: &ReadOptions, stats: &mut
 /// Claims, decodes and scatters read chunks of local arrays, for a slice of time. Gives whether there may be more.
 fn work(
     reads: &[&ColumnRead<'_>],
+    scratches: &Mutex<Vec<WorkerScratch>>,
     budget: &Budget,
     counters: &Counters,
     go_on: &(dyn Fn() -> bool + Sync),
@@ -141,7 +142,8 @@ fn work(
 ) -> bool {
     let slice = Slice::begin();
     // Buffers that an earlier read left behind are not part of this read's limit.
-    let mut scratch = SCRATCH.take();
+    let kept = scratches.lock().unwrap_or_else(PoisonError::into_inner).pop();
+    let mut scratch = kept.unwrap_or_else(|| SCRATCH.take());
     if budget.is_limited() {
         scratch.clear();
     }
@@ -164,7 +166,12 @@ fn work(
             is_over = slice.is_over();
         }
     }
-    if worker.scratch.len() <= KEPT_SCRATCH && !budget.is_limited() {
+    if budget.is_limited() {
+        return is_over;
+    }
+    if is_over {
+        scratches.lock().unwrap_or_else(PoisonError::into_inner).push(worker.scratch);
+    } else if worker.scratch.len() <= KEPT_SCRATCH {
         SCRATCH.set(worker.scratch);
     }
     is_over

@@ -9,6 +9,11 @@ use rayon::ThreadPool;
 /// Has `workers` threads of the pool do `work` until it says that it is done. In between, what other reads want of the pool
 /// goes first: all wait in one queue, because what this thread asks for comes at its end.
 pub(super) fn in_slices(pool: &ThreadPool, workers: usize, work: &(impl Fn() -> bool + Sync)) {
+    if pool.current_thread_index().is_some() {
+        // A decoder that reads: this thread is one of those that would be waited for.
+        while work() {}
+        return;
+    }
     pool.in_place_scope_fifo(|scope| {
         let (sender, receiver) = channel();
         let spawn = || {
@@ -62,17 +67,23 @@ impl Drop for Busy {
 }
 
 /// The time for which a thread of the pool works for one read while there are others.
-pub(super) struct Slice(Instant);
+pub(super) struct Slice {
+    begun: Instant,
+}
 
 impl Slice {
     const LEN: Duration = Duration::from_millis(10);
 
     pub(super) fn begin() -> Self {
-        Self(Instant::now())
+        Self { begun: Instant::now() }
     }
 
     pub(super) fn is_over(&self) -> bool {
-        READS.load(Ordering::Relaxed) > 1 && self.0.elapsed() >= Self::LEN
+        self.is_over_beside(READS.load(Ordering::Relaxed))
+    }
+
+    fn is_over_beside(&self, reads: usize) -> bool {
+        reads > 1 && self.begun.elapsed() >= Self::LEN
     }
 }
 
@@ -119,9 +130,8 @@ mod tests {
 
     #[test]
     fn a_slice_ends_only_if_there_are_others() {
-        let _one = Busy::begin();
-        let slice = Slice(Instant::now().checked_sub(Slice::LEN).unwrap());
-        let _other = Busy::begin();
-        assert!(slice.is_over() && !Slice::begin().is_over());
+        let slice = Slice { begun: Instant::now().checked_sub(Slice::LEN).unwrap() };
+        assert!(slice.is_over_beside(2) && !slice.is_over_beside(1));
+        assert!(!Slice::begin().is_over_beside(2));
     }
 }

@@ -66,6 +66,14 @@ impl Worker<'_> {
         reservation.require(need.total(), scratch.len_with(need), what, || scratch.clear())
     }
 
+    /// Frees what is held of limited memory.
+    pub(super) fn let_go(&mut self) {
+        if self.reservation.limit().is_some() {
+            self.scratch.clear();
+            self.reservation.release();
+        }
+    }
+
     /// Takes note of how much is held after a read, with `shared` bytes that the store handed out.
     pub(super) fn hold(&mut self, shared: usize) {
         if shared > 0 {

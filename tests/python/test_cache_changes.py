@@ -109,7 +109,9 @@ def test_a_server_that_knows_times_alone(tmp_path: Path, shards: tuple[int, ...]
         got, stats = zarrow.read_ragged(handle, [...], cache=cache, return_stats=True)
         oracle.assert_reads(got, old, [...])
         assert (stats.chunks_decoded, stats.chunks_cached) == (0, 60)
-        assert server.unchanged == stats.requests == (9 if shards else 60)
+        # The index of a shard has to be that of its bytes: a time does not tell enough.
+        assert stats.requests == (9 if shards else 60)
+        assert server.unchanged == (0 if shards else 60)
         keys = [key for key in read_folder(other) if not is_metadata(key)]
         replace(other, tmp_path / "a", keys)
         for key in keys:

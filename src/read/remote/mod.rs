@@ -43,7 +43,7 @@ use crate::chunk::{Entry, ShardIndex};
 use crate::error::{Error, ErrorKind, Result};
 use crate::store::changed;
 use crate::store::remote::flow::{Flow, MOST_GAP, TICK, Window};
-use crate::store::remote::{Want, runtime};
+use crate::store::remote::{Want, is_exact, runtime};
 use crate::turn;
 
 /// No request asks for more bytes of a value of which it is known how many there are.
@@ -90,6 +90,13 @@ struct Outcome {
     /// Whether it was for a whole value.
     is_value: bool,
     brought: Result<Brought>,
+}
+
+impl Outcome {
+    /// Bytes that came.
+    fn bytes(&self) -> usize {
+        if let Ok(Brought::Bytes(bytes, ..)) = &self.brought { bytes.len() } else { 0 }
+    }
 }
 
 /// An index of a shard, and of which writing of that it is.
@@ -152,8 +159,8 @@ struct Stage<'s, 'c> {
     sender: Sender<Outcome>,
     receiver: Receiver<Outcome>,
     load: Load,
-    /// Bytes that came.
-    received: usize,
+    /// Bytes that came, by link.
+    received: Vec<usize>,
     pieces: PieceScratch,
 }
 
@@ -192,7 +199,7 @@ pub(super) fn run<'s>(
         sender,
         receiver,
         load: Load::new(asking.room.map_or(load::ON_THE_WAY, |_| room), guess),
-        received: 0,
+        received: vec![0; flows.len()],
         pieces: PieceScratch::default(),
     };
     stage.run(&flows, scope)
@@ -217,8 +224,8 @@ impl<'s> Stage<'s, '_> {
             let is_full = self.load.flying() >= window.limit();
             if self.load.flying() == 0 && !waits_for_memory && self.deferred.is_empty() {
                 if let Some(begun) = begun {
-                    for flow in flows {
-                        flow.received(self.received, begun.elapsed());
+                    for (flow, received) in flows.iter().zip(&self.received) {
+                        flow.received(*received, begun.elapsed());
                     }
                 }
                 return Ok(());
@@ -235,6 +242,9 @@ impl<'s> Stage<'s, '_> {
                         if let Some(waited) = outcome.waited {
                             begun.get_or_insert(last);
                             window.answered(&outcome.flow, waited, is_full);
+                        }
+                        if let Some(link) = flows.iter().position(|flow| Arc::ptr_eq(flow, &outcome.flow)) {
+                            self.received[link] += outcome.bytes();
                         }
                         self.take(outcome, scope)?;
                         next = self.receiver.try_recv().ok();
@@ -332,7 +342,8 @@ impl<'s> Stage<'s, '_> {
         }
         let len = sharding.encoded_len();
         let want = if sharding.is_at_end() { Want::Suffix(len) } else { Want::Range(0..len) };
-        let known = index.as_ref().and_then(|(_, version)| version.clone());
+        // An index of another writing would be taken for this one's, and times are in whole seconds.
+        let known = index.as_ref().and_then(|(_, version)| version.clone()).filter(is_exact);
         let index = index.filter(|_| known.is_some());
         let purpose = Purpose::Index { read, chunks, index, promise };
         self.add((purpose, 0), read, &key, vec![want], &Checks { known, ..Checks::default() });
@@ -535,7 +546,6 @@ impl<'s> Stage<'s, '_> {
         let len = if let Ok(Brought::Bytes(bytes, ..)) = &brought { Some(bytes.len()) } else { None };
         self.load.ended(due, len.filter(|_| is_value));
         self.arriving.fetch_sub(admitted, Ordering::Relaxed);
-        self.received += len.unwrap_or(0);
         let internal = || Error::new(ErrorKind::Internal, "an answer that nobody asked for");
         let pending = self.pending[number].as_mut().ok_or_else(internal)?;
         pending.left -= 1;

@@ -11,6 +11,7 @@ use crate::read::column::{Arrived, ColumnRead};
 use crate::read::scatter::Claim;
 use crate::read::worker::Worker;
 use crate::store::Held;
+use crate::store::remote::is_exact;
 use crate::turn;
 
 /// The bytes that one request brought.
@@ -88,7 +89,7 @@ impl<'s> Packet<'s> {
         if let Some(Part { start, bytes, version, permit }) = part {
             self.is_held = true;
             self.parts.push((start, bytes));
-            self.is_mixed |= matches!((&self.version, &version), (Some(one), Some(other)) if one != other);
+            self.is_mixed |= matches!((&self.version, &version), (Some(one), Some(other)) if one != other && is_exact(one) && is_exact(other));
             self.version = version.or_else(|| self.version.take());
             self.permits.extend(permit);
             self.renew();

@@ -5,6 +5,7 @@
 //! is silent for no longer than its latency explains, nothing can be too many, and the number grows with time.
 
 use std::collections::HashMap;
+use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
@@ -65,8 +66,14 @@ impl Pushbacks {
     }
 }
 
-/// The links of arrays that are open, by what tells them apart.
-static LINKS: Mutex<Option<HashMap<String, Weak<Flow>>>> = Mutex::new(None);
+/// The links of arrays that are open, by a hash of what tells them apart, which may hold secrets.
+static LINKS: Mutex<Option<Links>> = Mutex::new(None);
+
+#[derive(Default)]
+struct Links {
+    hasher: RandomState,
+    flows: HashMap<u64, Weak<Flow>>,
+}
 
 #[derive(Debug, Clone, Copy, Default)]
 struct Seen {
@@ -83,12 +90,13 @@ impl Flow {
     pub(crate) fn of(link: &str) -> Arc<Self> {
         let mut links = fork::lock(&LINKS);
         let links = links.get_or_insert_default();
-        if let Some(flow) = links.get(link).and_then(Weak::upgrade) {
+        let key = links.hasher.hash_one(link);
+        if let Some(flow) = links.flows.get(&key).and_then(Weak::upgrade) {
             return flow;
         }
-        links.retain(|_, flow| flow.strong_count() > 0);
+        links.flows.retain(|_, flow| flow.strong_count() > 0);
         let flow = Arc::new(Self::default());
-        links.insert(link.to_owned(), Arc::downgrade(&flow));
+        links.flows.insert(key, Arc::downgrade(&flow));
         flow
     }
 
@@ -148,6 +156,8 @@ pub(crate) struct Window {
     /// How many files the process may have open, of which reads share three quarters.
     files: usize,
     fixed: bool,
+    /// Pushbacks of each link before the read.
+    before: Vec<usize>,
     /// Pushbacks that were answered by fewer requests.
     pushbacks: usize,
     /// So many answers are to requests that were sent before the number was halved.
@@ -161,9 +171,10 @@ impl Window {
     pub(crate) fn new(flows: Vec<Arc<Flow>>, fixed: Option<usize>) -> Self {
         share(1);
         let known = flows.iter().filter_map(|flow| flow.seen().limit).min();
-        let pushbacks = count(&flows);
+        let before: Vec<_> = flows.iter().map(|flow| flow.pushbacks.count()).collect();
+        let pushbacks = before.iter().sum();
         let limit = fixed.or(known).unwrap_or(START);
-        Self { flows, limit, files: files(), fixed: fixed.is_some(), pushbacks, settling: 0, since: None }
+        Self { flows, limit, files: files(), fixed: fixed.is_some(), before, pushbacks, settling: 0, since: None }
     }
 
     pub(crate) fn limit(&self) -> usize {
@@ -184,7 +195,7 @@ impl Window {
     pub(crate) fn silent(&mut self, silence: Duration) {
         let explains = |latency: f64| silence.as_secs_f64() <= latency * 1.5;
         if self.may_grow() && self.flows.iter().any(|flow| flow.seen().latency.is_some_and(explains)) {
-            self.limit = (self.limit + STEP).min(self.most());
+            self.grow(STEP);
         }
     }
 
@@ -200,18 +211,23 @@ impl Window {
             self.pushbacks = pushbacks;
         } else if pushbacks > self.pushbacks {
             self.pushbacks = pushbacks;
-            self.settling = self.limit;
-            self.limit = (self.limit / 2).max(1);
+            self.settling = self.limit();
+            self.limit = (self.limit() / 2).max(1);
             self.since = Some(0);
         } else if let Some(since) = &mut self.since {
             *since += 1;
             if *since >= self.limit && was_full {
                 *since = 0;
-                self.limit = (self.limit + 1).min(self.most());
+                self.grow(1);
             }
         } else if was_full && flow.seen().latency.is_none_or(|latency| waited.as_secs_f64() <= latency * 2.0) {
-            self.limit = (self.limit + 1).min(self.most());
+            self.grow(1);
         }
+    }
+
+    /// Makes room for more, as far as that goes. What other reads take of it now they may give back.
+    fn grow(&mut self, more: usize) {
+        self.limit = (self.limit + more).min(self.most()).max(self.limit);
     }
 }
 
@@ -245,8 +261,15 @@ impl Drop for Window {
     fn drop(&mut self) {
         share(-1);
         if !self.fixed {
-            for flow in &self.flows {
-                flow.update(|seen| seen.limit = Some(self.limit));
+            let is_one = self.flows.len() == 1;
+            for (flow, before) in self.flows.iter().zip(&self.before) {
+                // A link that was not pushed back is not to blame for another.
+                let is_to_blame = is_one || flow.pushbacks.count() > *before;
+                let limit = self.limit;
+                flow.update(|seen| {
+                    let known = seen.limit.unwrap_or(START);
+                    seen.limit = Some(if is_to_blame { limit } else { limit.max(known) });
+                });
             }
         }
     }
@@ -266,13 +289,14 @@ mod tests {
     fn silence_that_latency_explains_makes_room_for_more() {
         let flow = Arc::<Flow>::default();
         let mut far = window(&flow, None);
+        far.files = usize::MAX;
         far.silent(10 * MS);
         assert_eq!(far.limit(), START, "the latency is not known yet");
         flow.answered(100 * MS);
         for tick in 1..=20 {
             far.silent(tick * TICK);
         }
-        assert_eq!(far.limit(), far.most());
+        assert_eq!(far.limit(), MOST);
         drop(far);
         let flow = Arc::<Flow>::default();
         flow.answered(MS);
@@ -333,6 +357,9 @@ mod tests {
         let (near, far) = (Arc::<Flow>::default(), Arc::<Flow>::default());
         near.answered(MS);
         far.answered(100 * MS);
+        for (flow, limit) in [(&near, 200), (&far, START)] {
+            flow.update(|seen| seen.limit = Some(limit));
+        }
         let mut both = Window::new(vec![near.clone(), far.clone()], None);
         both.silent(50 * MS);
         assert_eq!(both.limit(), START + STEP, "the farther one explains it");
@@ -343,7 +370,7 @@ mod tests {
         both.answered(&near, MS, true);
         assert_eq!(both.limit(), (START + STEP).div_ceil(2));
         drop(both);
-        assert_eq!([&near, &far].map(|flow| window(flow, None).limit()), [64; 2]);
+        assert_eq!([&near, &far].map(|flow| window(flow, None).limit()), [200, 64], "far was pushed back");
     }
 
     #[test]
@@ -363,8 +390,9 @@ mod tests {
             window.files = 40;
             window
         };
-        let (one, two, three) = (few(), few(), few());
-        assert!((1..=10).contains(&one.limit()) && one.limit() == two.limit(), "{one:?} {three:?}");
+        let three = [few(), few(), few()];
+        assert!(three.iter().all(|window| (1..=10).contains(&window.limit())), "{three:?}");
+        assert!(three.iter().all(|window| window.limit == START), "what others take now is not forgotten");
     }
 
     #[test]

@@ -65,6 +65,14 @@ pub(crate) enum Reply {
     Answer(Answer),
 }
 
+/// Begins a version that is a time of modification, as no `ETag` does.
+const MODIFIED: char = '\0';
+
+/// Whether two writings of a value never have this version in common.
+pub(crate) fn is_exact(version: &Version) -> bool {
+    !version.starts_with(MODIFIED)
+}
+
 /// An answer that has begun.
 pub(crate) struct Answer {
     /// Bytes of the body.
@@ -179,9 +187,7 @@ impl Remote {
         {
             tokio::time::sleep(delay).await;
             received = match self.ask(key, want, None).await? {
-                Reply::Answer(again) if (again.len, again.total, &again.version) == (len, total, &version) => {
-                    receive(again.body, len).await
-                }
+                Reply::Answer(again) if (again.len, again.total) == (len, total) => receive(again.body, len).await,
                 _ => return Err(changed().at_key(key.as_str())),
             };
         }
@@ -192,7 +198,7 @@ impl Remote {
     fn delays(&self, version: Option<&Version>) -> Option<impl Iterator<Item = Duration> + use<>> {
         match &self.store {
             #[cfg(feature = "object-store")]
-            Store::Objects(objects) => (!objects::is_resumed(version)).then(|| objects.delays()),
+            Store::Objects(objects) => (!version.is_some_and(is_exact)).then(|| objects.delays()),
             Store::Storage { .. } => None,
         }
     }

@@ -20,7 +20,7 @@ use object_store::path::Path;
 use object_store::{ClientOptions, GetOptions, GetRange, ObjectMeta, ObjectStore, RetryConfig};
 use zarrs::storage::StoreKey;
 
-use super::{Answer, Remote, Reply, Want, wait};
+use super::{Answer, MODIFIED, Remote, Reply, Want, wait};
 use crate::cache::Version;
 use crate::cancel::Cancel;
 use crate::error::{Error, ErrorKind, Result};
@@ -50,9 +50,6 @@ pub struct ObjectStores {
     /// How failed requests are repeated.
     retry: RetryConfig,
 }
-
-/// Begins a version that is a time, as no `ETag` does.
-const MODIFIED: char = '\0';
 
 /// The options that are not the client's own, with what they set.
 const RETRY_OPTIONS: [&str; 5] = ["max_retries", "retry_timeout", "init_backoff", "max_backoff", "backoff_base"];
@@ -467,11 +464,6 @@ impl Objects {
 fn version(meta: &ObjectMeta) -> Option<Version> {
     let modified = Some(meta.last_modified).filter(|time| time.timestamp() != 0);
     meta.e_tag.as_deref().map(Into::into).or_else(|| Some(format!("{MODIFIED}{}", modified?.to_rfc3339()).into()))
-}
-
-/// Whether the rest of what is cut off can be asked for so that it is of the same writing.
-pub(super) fn is_resumed(version: Option<&Version>) -> bool {
-    version.is_some_and(|version| !version.starts_with(MODIFIED))
 }
 
 /// Translates a failure of an object store.
