@@ -67,6 +67,7 @@ lint-build: develop $(VENV)/.lint
 	export PYO3_PYTHON="$(abspath $(PY))" PYO3_BUILD_EXTENSION_MODULE=1; \
 	export PYO3_ENVIRONMENT_SIGNATURE="cpython-$$version-64bit"; \
 	set -x; $(ZFP_ENV) cargo clippy --workspace --all-targets $(FEATURES) -- -D warnings
+	cargo clippy --lib --no-default-features -- -D warnings
 	$(PY) -m mypy.stubtest zarrow --mypy-config-file pyproject.toml
 
 fmt: $(VENV)/.lint | cargo

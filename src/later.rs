@@ -7,7 +7,7 @@ use tokio::sync::oneshot;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::read::ReadOptions;
-use crate::store::remote::shared;
+use crate::store::remote::runtime_for_reads;
 
 /// Tells the work to end when nobody waits for it any more.
 struct Abandoned(Arc<AtomicBool>);
@@ -26,7 +26,7 @@ pub(crate) async fn later<T: Send + 'static>(
     let abandoned = Abandoned(Arc::default());
     let options = options.clone().with_cancel(abandoned.0.clone());
     let (sender, receiver) = oneshot::channel();
-    let (runtime, reads) = shared()?;
+    let (runtime, reads) = runtime_for_reads()?;
     // In a task: who waits here need not be polled for its turn to pass.
     runtime.spawn(async move {
         let turn = reads.acquire_owned().await;

@@ -15,8 +15,8 @@ pub(crate) fn offer() -> bool {
 
     use rustix::time::{ClockId, DynamicClockId, clock_gettime_dynamic};
 
-    /// Less than the turn that Linux gives a thread, about 3 ms: who yields gives up what is left of it. Reads of 500 MB/s
-    /// beside two processes that spin took 8 % longer so, and 37 % where each chunk ended with an offer.
+    /// Less than the turn that Linux gives a thread, about 3 ms: who yields gives up what is left of it. A read beside two
+    /// processes that spin took about a tenth longer so, and more than a third where each chunk ended with an offer.
     const LONG: Duration = Duration::from_millis(2);
 
     thread_local! {

@@ -50,8 +50,8 @@ LEGEND = """\
 - `peak`: the most memory that the first call took beyond what the process had before, the result
   included.
 - `stall`: the longest time for which another thread of Python, which sleeps for a millisecond and
-  again, was kept from running in a call; the median of up to nine more calls, and the `worst` of
-  them. For the ideal, a thread of a process that waits, in four.
+  again, was kept from running in a call; the median of some more calls, and the `worst` of them.
+  For the ideal, a thread of a process that waits, in all calls.
   `held`: the same of a thread that goes before all others (`SCHED_FIFO`), so that it does not wait
   for its turn, but for locks, for those who have them, and for the kernel. What turns cost on this
   machine stands above.

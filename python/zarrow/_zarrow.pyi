@@ -117,9 +117,10 @@ class ChunkCache:
     `max_bytes`. Of several reads that need a chunk at once, one decodes it.
 
     A chunk that was written anew is told apart: by the time of modification of its file, by the
-    ETag of its object. For that, a read asks an object store of each chunk that is held (of each
-    shard, if there are) whether it has changed; that takes a round trip, but no bytes. Other
-    stores cannot tell: :meth:`clear` the cache after a write.
+    ETag of its object, or where there is none, by when the server says that it was modified. For
+    that, a read asks an object store of each chunk that is held (of each shard, if there are)
+    whether it has changed; that takes a round trip, but no bytes. Other stores cannot tell:
+    :meth:`clear` the cache after a write.
 
     Parameters
     ----------

@@ -165,6 +165,9 @@ fn work(
             }
             is_over = slice.is_over();
         }
+        if is_over {
+            break;
+        }
     }
     if budget.is_limited() {
         return is_over;

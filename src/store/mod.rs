@@ -2,6 +2,10 @@
 
 mod held;
 mod local;
+#[cfg_attr(
+    not(feature = "object-store"),
+    allow(dead_code, unused_imports, unused_variables, reason = "some is for object stores alone")
+)]
 pub(crate) mod remote;
 mod zip;
 

@@ -25,7 +25,7 @@ pub(crate) use self::flow::Flow;
 pub use self::objects::ObjectStores;
 #[cfg(feature = "object-store")]
 use self::objects::Objects;
-pub(crate) use self::runtime::{runtime, shared, wait};
+pub(crate) use self::runtime::{runtime, runtime_for_reads, wait};
 use super::{changed, short, store_error};
 use crate::cache::Version;
 use crate::cancel::Cancel;
@@ -195,10 +195,12 @@ impl Remote {
     }
 
     /// How long to wait before each repetition of a request whose answer was cut off, where nobody repeats it else.
-    fn delays(&self, version: Option<&Version>) -> Option<impl Iterator<Item = Duration> + use<>> {
+    fn delays(&self, version: Option<&Version>) -> Option<Box<dyn Iterator<Item = Duration> + Send>> {
         match &self.store {
             #[cfg(feature = "object-store")]
-            Store::Objects(objects) => (!version.is_some_and(is_exact)).then(|| objects.delays()),
+            Store::Objects(objects) if !version.is_some_and(is_exact) => Some(Box::new(objects.delays())),
+            #[cfg(feature = "object-store")]
+            Store::Objects(_) => None,
             Store::Storage { .. } => None,
         }
     }

@@ -31,11 +31,11 @@ struct Shared {
 
 /// The runtime that all requests of this process run on.
 pub(crate) fn runtime() -> Result<Handle> {
-    Ok(shared()?.0)
+    Ok(runtime_for_reads()?.0)
 }
 
 /// The runtime, and who may have a thread of it for a read.
-pub(crate) fn shared() -> Result<(Handle, Arc<Semaphore>)> {
+pub(crate) fn runtime_for_reads() -> Result<(Handle, Arc<Semaphore>)> {
     let process = std::process::id();
     let mut shared = fork::lock(&SHARED);
     if let Some(shared) = shared.as_ref().filter(|shared| shared.process == process) {
