@@ -110,7 +110,7 @@ valgrind: $(VENV)/.build | cargo
 	  echo 'make valgrind needs valgrind. Install it, for example with: apt install valgrind' >&2; exit 1; }
 	@host=$$(rustc -vV | sed -n 's/^host: //p' | tr a-z- A-Z_); set -x; \
 	$(ZFP_ENV) env "CARGO_TARGET_$${host}_RUNNER=valgrind -q --error-exitcode=99 --leak-check=no --fair-sched=try" \
-	  cargo test $(FEATURES) --lib --test errors --test gdeflate --test hostile_chunks --test oracle --test zfp
+	  cargo test $(FEATURES) --lib --test errors --test gdeflate --test hostile_chunks --test optional --test oracle --test variable --test zfp
 
 # The extension module, in the profile of `cargo test`.
 develop: $(VENV)/.build | cargo

@@ -3,9 +3,12 @@
 mod support;
 
 use std::hint::black_box;
+use std::io::Write;
 
 use criterion::measurement::WallTime;
 use criterion::{BenchmarkGroup, Criterion, Throughput};
+use flate2::Compression;
+use flate2::write::GzEncoder;
 use serde_json::{Value, json};
 use support::{Spec, boxes, one_thread, windows};
 use zarrow::{Array, Selections};
@@ -13,6 +16,8 @@ use zarrow::{Array, Selections};
 /// Elements of four bytes in a chunk: 1 MiB.
 const CHUNK: i64 = 1 << 18;
 const CHUNKS: usize = 8;
+/// Texts in a chunk.
+const TEXTS: u64 = 1 << 16;
 
 fn main() {
     let mut criterion = support::criterion();
@@ -20,6 +25,8 @@ fn main() {
     blosc(&mut criterion);
     others(&mut criterion);
     sharded(&mut criterion);
+    text(&mut criterion);
+    files(&mut criterion);
     criterion.final_summary();
 }
 
@@ -40,21 +47,33 @@ fn zstd(criterion: &mut Criterion) {
 }
 
 fn blosc(criterion: &mut Criterion) {
-    let mut group = criterion.benchmark_group("decoding/blosc lz4");
-    let blosc = json!({"name": "blosc", "configuration":
-        {"cname": "lz4", "clevel": 5, "shuffle": "shuffle", "typesize": 4, "blocksize": 1 << 16}});
-    let line = array(&[bytes("little"), blosc]);
-    decode(&mut group, "in place", &line, &whole());
-    decode(&mut group, "single blocks", &line, &at(CHUNK / 4));
-    group.finish();
+    for compressor in ["lz4", "zstd", "zlib"] {
+        let mut group = criterion.benchmark_group(format!("decoding/blosc {compressor}"));
+        let line = array(&[bytes("little"), blosc_codec(compressor, "shuffle", 4, 1 << 16)]);
+        decode(&mut group, "in place", &line, &whole());
+        decode(&mut group, "single blocks", &line, &at(CHUNK / 4));
+        group.finish();
+    }
 }
 
 fn others(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("decoding");
     let gzip = json!({"name": "gzip", "configuration": {"level": 5}});
     decode(&mut group, "gzip", &array(&[bytes("little"), gzip]), &whole());
+    let members =
+        line(&[bytes("little")]).rewritten(&json!({"name": "gzip", "configuration": {"level": 5}}), two_members);
+    decode(&mut group, "gzip of two members", &members, &whole());
     let zlib = json!({"name": "numcodecs.zlib", "configuration": {"level": 5}});
-    decode(&mut group, "zlib", &array(&[bytes("little"), zlib]), &whole());
+    decode(&mut group, "zlib", &array(&[bytes("little"), zlib.clone()]), &whole());
+    let bz2 = json!({"name": "numcodecs.bz2", "configuration": {"level": 1}});
+    decode(&mut group, "bz2", &array(&[bytes("little"), bz2]), &whole());
+    // One blosc block of one stream is a block of LZ4.
+    let blocks = line(&[bytes("little"), blosc_codec("lz4", "noshuffle", 1, 4 * CHUNK as usize)]);
+    let lz4 = json!({"name": "numcodecs.lz4", "configuration": {}});
+    decode(&mut group, "lz4", &blocks.rewritten(&lz4, lz4_of_blosc), &whole());
+    let shuffle = json!({"name": "numcodecs.shuffle", "configuration": {"elementsize": 4}});
+    decode(&mut group, "shuffle", &array(&[bytes("little"), shuffle.clone()]), &whole());
+    decode(&mut group, "shuffle, zlib", &array(&[bytes("little"), shuffle, zlib]), &whole());
     decode(&mut group, "big endian", &array(&[bytes("big")]), &whole());
     decode(&mut group, "crc32c", &array(&[bytes("little"), json!({"name": "crc32c"})]), &whole());
 
@@ -64,8 +83,6 @@ fn others(criterion: &mut Criterion) {
     decode(&mut group, "transposed zstd", &image.written(), &boxes(&[1024, 2048], 1, &[1024..=1024, 2048..=2048]));
 
     // No direct path: codec by codec.
-    let bz2 = json!({"name": "numcodecs.bz2", "configuration": {"level": 1}});
-    decode(&mut group, "chain, bz2", &array(&[bytes("little"), bz2]), &whole());
     let pcodec = json!({"name": "numcodecs.pcodec", "configuration": {"level": 2}});
     decode(&mut group, "chain, pcodec", &array(&[pcodec]), &whole());
     let gzip = json!({"name": "gzip", "configuration": {"level": 1}});
@@ -82,8 +99,60 @@ fn sharded(criterion: &mut Criterion) {
     group.finish();
 }
 
+/// Values of variable length, which become cells.
+fn text(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("decoding/text");
+    let utf8 = json!({"name": "vlen-utf8"});
+    decode(&mut group, "vlen-utf8", &support::text(CHUNKS as u64, TEXTS, std::slice::from_ref(&utf8)), &texts());
+    decode(&mut group, "vlen-utf8, zstd", &support::text(CHUNKS as u64, TEXTS, &[utf8, zstd_codec(false)]), &texts());
+    group.finish();
+}
+
+/// Of files, only what is wanted is read.
+fn files(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("decoding/files");
+    let folder = tempfile::tempdir().expect("a folder");
+    let open = |name: &str, codecs: &[Value]| line(codecs).in_files(&folder.path().join(name));
+    let raw = open("raw", &[bytes("little")]);
+    decode(&mut group, "raw, far apart", &raw, &windows(CHUNKS * 12, CHUNK / 12, 1000));
+    decode(&mut group, "raw, gaps read over", &raw, &windows(CHUNKS * 100, CHUNK / 100, 1000));
+    decode(&mut group, "raw, whole chunks", &raw, &whole());
+    let blosc = open("blosc", &[bytes("little"), blosc_codec("lz4", "shuffle", 4, 1 << 16)]);
+    decode(&mut group, "blosc lz4, one block of each chunk", &blosc, &at(CHUNK / 4));
+    group.finish();
+}
+
+fn line(codecs: &[Value]) -> Spec {
+    Spec::new(&[CHUNKS as u64 * CHUNK as u64], &[CHUNK as u64], 4).codecs(codecs)
+}
+
 fn array(codecs: &[Value]) -> Array {
-    Spec::new(&[CHUNKS as u64 * CHUNK as u64], &[CHUNK as u64], 4).codecs(codecs).written()
+    line(codecs).written()
+}
+
+/// Two gzip members, one behind the other.
+fn two_members(decoded: &[u8]) -> Vec<u8> {
+    let mut encoded = Vec::new();
+    for half in decoded.chunks(decoded.len() / 2) {
+        let mut member = GzEncoder::new(&mut encoded, Compression::new(5));
+        member.write_all(half).expect("written");
+        member.finish().expect("written");
+    }
+    encoded
+}
+
+/// numcodecs' frame around the only stream of a blosc buffer.
+fn lz4_of_blosc(buffer: &[u8]) -> Vec<u8> {
+    let number = |at: usize| u32::from_le_bytes(buffer[at..at + 4].try_into().expect("four bytes")) as usize;
+    let stream = number(16);
+    let block = &buffer[stream + 4..stream + 4 + number(stream)];
+    assert!(number(4) == number(8) && block.len() < number(4), "not one compressed block");
+    [&buffer[4..8], block].concat()
+}
+
+/// Each chunk of text as one selection.
+fn texts() -> Selections {
+    windows(CHUNKS, TEXTS as i64, TEXTS as i64)
 }
 
 /// Each chunk as one selection: it can be decoded into its place in the result.
@@ -96,6 +165,11 @@ fn at(at: i64) -> Selections {
     let starts: Vec<i64> = (0..CHUNKS as i64).map(|chunk| chunk * CHUNK + at).collect();
     let stops: Vec<i64> = starts.iter().map(|start| start + 1000).collect();
     Selections::ranges(starts, stops).expect("ranges")
+}
+
+fn blosc_codec(compressor: &str, shuffle: &str, typesize: usize, blocksize: usize) -> Value {
+    json!({"name": "blosc", "configuration":
+        {"cname": compressor, "clevel": 5, "shuffle": shuffle, "typesize": typesize, "blocksize": blocksize}})
 }
 
 fn bytes(endian: &str) -> Value {

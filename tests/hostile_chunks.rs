@@ -30,7 +30,9 @@ enum Family {
     Stored,
     Zstd,
     Deflate,
+    Bz2,
     Lz4,
+    Shuffle,
     Blosc,
     Shards,
     /// Chunks so large that they are read or decoded in part.
@@ -381,6 +383,14 @@ fn zlib() -> Value {
     json!({"name": "numcodecs.zlib", "configuration": {"level": 1}})
 }
 
+fn bz2() -> Value {
+    json!({"name": "numcodecs.bz2", "configuration": {"level": 1}})
+}
+
+fn shuffle(number: usize) -> Value {
+    json!({"name": "numcodecs.shuffle", "configuration": {"elementsize": number}})
+}
+
 fn blosc(compressor: &str, shuffle: &str, typesize: usize, blocksize: usize) -> Value {
     json!({"name": "blosc", "configuration":
         {"cname": compressor, "clevel": 5, "shuffle": shuffle, "typesize": typesize, "blocksize": blocksize}})
@@ -454,6 +464,33 @@ fn deflate_recipes() -> Vec<Recipe> {
         recipe(Format::Zlib, &[bytes_codec(), zlib()]),
         recipe(Format::Zlib, &[big_endian(), zlib()]).of(ElementType::Complex128),
         recipe(Format::Gzip, &[bytes_codec(), zlib(), gzip_codec()]).some(100),
+    ]
+}
+
+fn bz2_recipes() -> Vec<Recipe> {
+    let recipe = |format: Format, codecs: &[Value]| Recipe::new(Family::Bz2, format, codecs).checked();
+    vec![
+        recipe(Format::Bz2, &[bytes_codec(), bz2()]),
+        recipe(Format::Bz2, &[transpose(), big_endian(), bz2()]),
+        recipe(sealed(Format::Bz2), &[bytes_codec(), bz2(), crc32c()]),
+        recipe(Format::Bz2, &[bytes_codec(), zlib(), bz2()]).some(100),
+    ]
+}
+
+fn shuffle_recipes() -> Vec<Recipe> {
+    let recipe = |format: Format, codecs: &[Value]| Recipe::new(Family::Shuffle, format, codecs);
+    vec![
+        recipe(Format::Plain, &[bytes_codec(), shuffle(2)]),
+        recipe(sealed(Format::Plain), &[bytes_codec(), shuffle(2), crc32c()]).checked(),
+        recipe(Format::Zlib, &[bytes_codec(), shuffle(2), zlib()]).checked(),
+        recipe(Format::Zlib, &[big_endian(), shuffle(4), zlib()]).of(ElementType::Int32).checked(),
+        recipe(Format::Zstd, &[bytes_codec(), shuffle(8), zstd(false)]).of(ElementType::Float64),
+        recipe(Format::Lz4, &[transpose(), bytes_codec(), shuffle(3), lz4()]),
+        recipe(Format::Blosc, &[bytes_codec(), shuffle(16), blosc("lz4", "noshuffle", 1, 512)]).some(60),
+        recipe(Format::Zlib, &[bytes_codec(), shuffle(2), crc32c(), zlib()]).some(200).checked(),
+        // No direct path: what is shuffled is not what the elements are, or not all of it.
+        recipe(sealed(Format::Plain), &[bytes_codec(), crc32c(), shuffle(4), crc32c()]).some(100).checked(),
+        recipe(Format::Zlib, &[bytes_codec(), shuffle(2), shuffle(3), zlib()]).some(100).checked(),
     ]
 }
 
@@ -562,7 +599,9 @@ static TARGETS: LazyLock<Vec<Mutex<Target>>> = LazyLock::new(|| {
         stored_recipes(),
         zstd_recipes(),
         deflate_recipes(),
+        bz2_recipes(),
         lz4_recipes(),
+        shuffle_recipes(),
         blosc_recipes(),
         shard_recipes(),
         large_recipes(),
@@ -613,8 +652,18 @@ fn gzip_and_zlib_chunks() {
 }
 
 #[test]
+fn bz2_chunks() {
+    check(Family::Bz2);
+}
+
+#[test]
 fn lz4_chunks() {
     check(Family::Lz4);
+}
+
+#[test]
+fn shuffled_chunks() {
+    check(Family::Shuffle);
 }
 
 #[test]

@@ -49,6 +49,7 @@ class Outcome:
     result: int | None = None
     equal: bool | None = None
     chunks: int | None = None
+    decoded: int | None = None
     read: int | None = None
     disk: int | None = None
     resident: float | None = None
@@ -95,7 +96,7 @@ class Runner:
         for found in environments:
             if found.has(self.method.needs):
                 self.outcome.environment = found.name
-                if self.method.sampled and self.case.count > 5 * self.case.sample_count:
+                if self.method.sampled and self.case.count > 2 * self.case.sample_count:
                     self.case = replace(self.case, sampled=True)
                 command = [found.python, "-m", "benches.compare.child", self.method.name, threads]
                 self.process = Process([*command, json.dumps(self.case.described())])
@@ -120,6 +121,7 @@ class Runner:
                 self.outcome.equal = answer["equal"]
                 self.outcome.peak, self.outcome.result = answer["peak"], answer["result"]
                 self.outcome.chunks = answer.get("chunks")
+                self.outcome.decoded = answer.get("decoded")
             elif "--read-only" in self.method.arguments:
                 answer = process.ask("run", patience)
             else:

@@ -23,6 +23,7 @@ COLUMNS = (
     "peak MB",
     "÷ result",
     "chunks decoded",
+    "MB decoded",
     "MB read",
     "÷ best peer",
     "÷ limit",
@@ -54,9 +55,9 @@ LEGEND = """\
   methods of a workload ran in turn, round by round.
 - `peak`: the most memory that the first call took beyond what the process had before, the result
   included.
-- `chunks decoded` and `MB read`: by the counters of zarrow and of TensorStore, by counting calls of
-  zarr-python's codecs and the files that zarrs opened, and by the kernel's count of bytes read. A
-  `-` is what could not be counted.
+- `chunks decoded`, `MB decoded` and `MB read`: by the counters of zarrow and of TensorStore, by
+  counting calls of zarr-python's codecs and the files that zarrs opened, and by the kernel's count
+  of bytes read. A `-` is what could not be counted.
 - `limit`: a program that reads and decodes each touched chunk once, and copies each piece to its
   place in fresh memory, by a plan that it is given. With a cold page cache, it is the longer of
   that from a warm one and of a parallel read of the chunks. A reader that decodes parts of chunks
@@ -118,6 +119,7 @@ def outcome(row: Row, entry: Entry) -> list[str]:
         megabytes(row["peak"]),
         ratio(row["peak"], row["result"]),
         NONE if row["chunks"] is None else f"{row['chunks']:,}",
+        megabytes(row["decoded"]),
         NONE if row["read"] is None else about + megabytes(row["read"] / share),
         ratio(row["median"], found.best_peer(entry)["median"]),
         ratio(row["median"], found.limit(entry)),

@@ -2,14 +2,16 @@
 #![allow(dead_code, reason = "each benchmark uses a part of this")]
 
 use std::ops::RangeInclusive;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use criterion::Criterion;
 use serde_json::{Value, json};
-use zarrow::zarrs::array::{ArrayBuilder, ArrayBytes, CodecChain, DataType, FillValue, data_type};
+use zarrow::zarrs::array::{ArrayBuilder, ArrayBytes, ArrayBytesOffsets, CodecChain, DataType, FillValue, data_type};
 use zarrow::zarrs::metadata::v3::MetadataV3;
 use zarrow::zarrs::storage::store::MemoryStore;
+use zarrow::zarrs::storage::{ListableStorageTraits, ReadableStorageTraits, WritableStorageTraits};
 use zarrow::{Array, ReadOptions, Selections};
 
 /// Times that keep a run of all benchmarks short. The command line can ask for others.
@@ -60,6 +62,38 @@ impl Spec {
 
     /// The array with all chunks, of numbers that grow slowly under some noise.
     pub(crate) fn written(&self) -> Array {
+        Array::open(self.stored(), "/").expect("an array")
+    }
+
+    /// As [`written`](Self::written), but `codec` alone encodes its bytes: what `encode` makes of each chunk as stored.
+    pub(crate) fn rewritten(&self, codec: &Value, encode: impl Fn(&[u8]) -> Vec<u8>) -> Array {
+        let store = self.stored();
+        for key in store.list().expect("keys") {
+            let value = store.get(&key).expect("a value").expect("a value");
+            let value = if key.as_str() == "zarr.json" {
+                let mut metadata: Value = serde_json::from_slice(&value).expect("metadata");
+                metadata["codecs"] = json!([self.codecs[0], codec]);
+                metadata.to_string().into_bytes()
+            } else {
+                encode(&value)
+            };
+            store.set(&key, value.into()).expect("stored");
+        }
+        Array::open(store, "/").expect("an array")
+    }
+
+    /// As [`written`](Self::written), in files of a new folder.
+    pub(crate) fn in_files(&self, folder: &Path) -> Array {
+        let store = self.stored();
+        for key in store.list().expect("keys") {
+            let file = folder.join(key.as_str());
+            std::fs::create_dir_all(file.parent().expect("a folder")).expect("made");
+            std::fs::write(file, store.get(&key).expect("a value").expect("a value")).expect("written");
+        }
+        Array::open_local(folder, None).expect("an array")
+    }
+
+    fn stored(&self) -> Arc<MemoryStore> {
         let store = Arc::new(MemoryStore::new());
         let array = self.create(&store);
         let len: u64 = self.chunk.iter().product();
@@ -84,7 +118,7 @@ impl Spec {
             indices.reverse();
             array.store_chunk(&indices, ArrayBytes::new_flen(bytes)).expect("a chunk");
         }
-        Array::open(store, "/").expect("an array")
+        store
     }
 
     fn create(&self, store: &Arc<MemoryStore>) -> zarrow::zarrs::array::Array<MemoryStore> {
@@ -101,6 +135,33 @@ impl Spec {
         array.store_metadata().expect("metadata");
         array
     }
+}
+
+/// `chunks` chunks of `len` texts, of no to eleven bytes each.
+pub(crate) fn text(chunks: u64, len: u64, codecs: &[Value]) -> Array {
+    let store = Arc::new(MemoryStore::new());
+    let codecs: Vec<MetadataV3> =
+        codecs.iter().map(|codec| serde_json::from_value(codec.clone()).expect("a codec")).collect();
+    let codecs = CodecChain::from_metadata(&codecs).expect("codecs");
+    let array = ArrayBuilder::new(vec![chunks * len], vec![len], data_type::string(), "")
+        .array_to_bytes_codec(codecs.array_to_bytes_codec().clone())
+        .bytes_to_bytes_codecs(codecs.bytes_to_bytes_codecs().to_vec())
+        .build(store.clone(), "/")
+        .expect("an array");
+    array.store_metadata().expect("metadata");
+    let mut bits = Bits(3);
+    for chunk in 0..chunks {
+        let mut values = Vec::new();
+        let mut offsets = vec![0];
+        for _ in 0..len {
+            let text = format!("{:011}", bits.below(1000));
+            values.extend_from_slice(&text.as_bytes()[bits.below(12) as usize..]);
+            offsets.push(values.len());
+        }
+        let offsets = ArrayBytesOffsets::new(offsets).expect("offsets");
+        array.store_chunk(&[chunk], ArrayBytes::new_vlen(values, offsets).expect("texts")).expect("a chunk");
+    }
+    Array::open(store, "/").expect("an array")
 }
 
 fn data_type(item: usize) -> DataType {

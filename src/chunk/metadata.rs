@@ -435,8 +435,8 @@ fn geometry(array: &Array<()>, stored: &Stored, chunks: Option<Vec<Lengths>>, ta
         return Ok(Geometry { read_chunks: chunks.clone(), chunks, in_shards, sharding: None, decoders });
     };
     let mut parts = self::sharding(array, sharding, &chunk, stored)?;
-    if taken.lz4 {
-        parts.decoder.behind_lz4()?;
+    if let Some(checksums) = taken.lz4 {
+        parts.decoder.behind_lz4(checksums)?;
     }
     let in_shards = chunks.iter().zip(&parts.read_chunk).map(|(shards, len)| shards.divided(*len));
     let in_shards = in_shards.collect::<Option<_>>().ok_or_else(|| {
@@ -459,8 +459,8 @@ pub(super) fn decoder(array: &Array<()>, shape: &[NonZeroU64], stored: &Stored, 
         ArrayMetadata::V3(v3) => Some(&v3.codecs[..]),
     };
     let mut decoder = Decoder::new(array, taken.chain(array.codecs()), configurations, shape, stored)?;
-    if taken.lz4 {
-        decoder.behind_lz4()?;
+    if let Some(checksums) = taken.lz4 {
+        decoder.behind_lz4(checksums)?;
     }
     Ok(decoder)
 }

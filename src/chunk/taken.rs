@@ -14,8 +14,8 @@ use crate::store::ZarrFormat;
 /// What was taken out of the metadata of an array.
 #[derive(Debug, Default)]
 pub(super) struct Taken {
-    /// numcodecs' LZ4, as the outermost codec of a read chunk.
-    pub(super) lz4: bool,
+    /// numcodecs' LZ4, as the outermost codec of a read chunk, but for so many checksums around it.
+    pub(super) lz4: Option<usize>,
     /// `zfpy` of v2, which stands in place of the bytes of the elements.
     zfpy: Option<Arc<dyn ArrayToBytesCodecTraits>>,
 }
@@ -38,7 +38,7 @@ impl Taken {
             document["compressor"] = Value::Null;
         }
         let zfpy = if take_zfpy(document) { Some(registered::zfpy()?) } else { None };
-        Ok(Self { lz4, zfpy })
+        Ok(Self { lz4: lz4.then_some(0), zfpy })
     }
 
     /// The codecs of an array with what was taken out of the middle of them.
@@ -49,17 +49,23 @@ impl Taken {
     }
 }
 
-/// Takes numcodecs' LZ4 out of v3 metadata where it is the outermost codec of a read chunk.
-fn take_lz4(document: &mut Value) -> bool {
-    let Some(codecs) = document.get_mut("codecs").and_then(Value::as_array_mut) else { return false };
+/// Takes numcodecs' LZ4 out of v3 metadata where it is the outermost codec of a read chunk, but for checksums. Gives the
+/// number of these.
+fn take_lz4(document: &mut Value) -> Option<usize> {
+    let codecs = document.get_mut("codecs").and_then(Value::as_array_mut)?;
     let codecs = match &mut codecs[..] {
         [only] if codec_name(only) == Some("sharding_indexed") => {
             only.pointer_mut("/configuration/codecs").and_then(Value::as_array_mut)
         }
         _ => Some(codecs),
     };
-    let Some(codecs) = codecs else { return false };
-    codecs.pop_if(|last| matches!(codec_name(last), Some("numcodecs.lz4" | "lz4"))).is_some()
+    let codecs = codecs?;
+    let checksums = codecs.iter().rev().take_while(|codec| codec_name(codec) == Some("crc32c")).count();
+    let at = codecs.len().checked_sub(checksums + 1)?;
+    matches!(codec_name(&codecs[at]), Some("numcodecs.lz4" | "lz4")).then(|| {
+        codecs.remove(at);
+        checksums
+    })
 }
 
 /// Takes `zfpy` out of v2 metadata, where it is the compressor or the last filter: the one that gets the array.

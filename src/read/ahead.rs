@@ -1,6 +1,6 @@
 //! Read-ahead: keeps a cold disk busy with the read chunks that come next.
 
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::time::Duration;
 
 /// How many read chunks after the current one the disk is told of.
@@ -8,28 +8,42 @@ const DISTANCE: usize = 32;
 
 /// A read from the page cache is faster than this for each so many bytes.
 const WARM: Duration = Duration::from_micros(300);
-const WARM_BYTES: u32 = 256 << 10;
+const WARM_BYTES: usize = 256 << 10;
 
-/// Which read chunks the disk was told of. Nothing is told until a read was slow: on a warm cache, telling costs a
-/// system call for each chunk and gains nothing.
+/// What a slow read counts for, and of how much the disk is taken for cold. A fast read takes one off: a thread that lost
+/// its core now and then is no cold disk, two slow reads in a row are.
+const SLOW: u32 = 3;
+const COLD: u32 = 5;
+
+/// Which read chunks the disk was told of. Nothing is told until reads are slow: on a warm cache, telling costs
+/// system calls for each chunk and gains nothing.
 #[derive(Debug, Default)]
 pub(super) struct Ahead {
-    cold: AtomicBool,
+    /// At [`COLD`] it stays.
+    slow: AtomicU32,
     told: AtomicUsize,
 }
 
 impl Ahead {
     /// Takes note of how long a read of `bytes` took.
     pub(super) fn observe(&self, bytes: usize, took: Duration) {
-        let expected = WARM * (1 + bytes as u32 / WARM_BYTES);
-        if took > expected && !self.cold.load(Ordering::Relaxed) {
-            self.cold.store(true, Ordering::Relaxed);
+        let slow = self.slow.load(Ordering::Relaxed);
+        let expected = WARM.saturating_mul(u32::try_from(bytes / WARM_BYTES).unwrap_or(u32::MAX).saturating_add(1));
+        let next = if took > expected { (slow + SLOW).min(COLD) } else { slow.saturating_sub(1) };
+        if slow < COLD && next != slow {
+            // Of threads that look at once one may be forgotten: there are more reads to come.
+            self.slow.store(next, Ordering::Relaxed);
         }
+    }
+
+    /// Whether reads wait for the disk.
+    pub(super) fn is_cold(&self) -> bool {
+        self.slow.load(Ordering::Relaxed) >= COLD
     }
 
     /// Calls `tell` for each read chunk after `current` that the disk should be told of and was not, of `chunks`.
     pub(super) fn tell(&self, current: usize, chunks: usize, mut tell: impl FnMut(usize)) {
-        if !self.cold.load(Ordering::Relaxed) {
+        if !self.is_cold() {
             return;
         }
         let end = (current + 1 + DISTANCE).min(chunks);
@@ -55,9 +69,16 @@ mod tests {
         let ahead = Ahead::default();
         let mut told = Vec::new();
         ahead.tell(0, 100, |chunk| told.push(chunk));
-        ahead.observe(1 << 20, Duration::from_micros(900));
-        ahead.tell(0, 100, |chunk| told.push(chunk));
+        for _ in 0..10 {
+            ahead.observe(1 << 20, Duration::from_micros(900));
+            // One slow read among fast ones.
+            ahead.observe(1 << 20, Duration::from_millis(5));
+            ahead.observe(8 << 30, Duration::from_millis(900));
+            ahead.observe(0, Duration::ZERO);
+            ahead.tell(0, 100, |chunk| told.push(chunk));
+        }
         assert!(told.is_empty());
+        ahead.observe(1 << 20, Duration::from_millis(5));
         ahead.observe(1 << 20, Duration::from_millis(5));
         ahead.tell(0, 100, |chunk| told.push(chunk));
         ahead.tell(1, 100, |chunk| told.push(chunk));

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Instant;
 
 use zarrs::storage::StoreKey;
 
@@ -221,6 +222,8 @@ impl<'a> ColumnRead<'a> {
         }
         let decoder = self.fetch.decoder(place);
         let need = self.need(decoder, place.known_len(), &Demand::default(), place.value().is_held());
+        // What is kept has memory of its own.
+        let need = Need { decoded: need.decoded.max(decoder.decoded_len()), ..need };
         worker.require(&need, "one chunk")?;
         let WorkerScratch { encoded, direct, .. } = &mut worker.scratch;
         let Fetched::Encoded(bytes) = self.fetch.fetch(place, key, None, encoded, worker.counters)? else {
@@ -671,7 +674,7 @@ impl<'a> ColumnRead<'a> {
 
     /// Reads only the wanted bytes of a read chunk that is stored as it is.
     fn read_ranges(&self, member: Member, key: &StoreKey, worker: &mut Worker<'_>) -> Result<()> {
-        let Member { claim, place, demand } = member;
+        let Member { mut claim, place, demand } = member;
         let decoder = self.fetch.decoder(&place);
         let WorkerScratch { encoded, cast, pieces, .. } = &mut worker.scratch;
         let wanted = demand.wanted.as_deref().unwrap_or_default();
@@ -686,6 +689,21 @@ impl<'a> ColumnRead<'a> {
                 decoder.to_native(target);
                 Ok(())
             });
+        }
+        self.fetch.expect_ranges(&place, wanted);
+        if self.cast.is_none() {
+            // As many ranges as pieces: each is one.
+            let began = Instant::now();
+            let left = self.scatter.write_lines(claim, wanted.len(), |run, target| {
+                place.read_into(key, run.start, target)?;
+                decoder.to_native(target);
+                Ok(())
+            })?;
+            let Some(left) = left else {
+                self.fetch.observe(bytes, began);
+                return Ok(());
+            };
+            claim = left;
         }
         let buffer = encoded.grow(bytes)?;
         let extents = self.fetch.fetch_stored(&place, key, wanted, buffer)?;

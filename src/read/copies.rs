@@ -25,6 +25,9 @@ pub(super) unsafe fn copy_bytes(source: *const u8, target: *mut u8, len: usize) 
     // SAFETY: the caller guarantees `len` bytes, and each arm's bounds are those that `ends` asks for.
     unsafe {
         match len {
+            1 => ends::<1>(source, target, len),
+            2..=3 => ends::<2>(source, target, len),
+            4..=7 => ends::<4>(source, target, len),
             8..=16 => ends::<8>(source, target, len),
             17..=32 => ends::<16>(source, target, len),
             33..=64 => ends::<32>(source, target, len),

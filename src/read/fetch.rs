@@ -4,6 +4,7 @@
 
 use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicIsize, Ordering};
 use std::time::Instant;
 
 use zarrs::storage::StoreKey;
@@ -47,6 +48,8 @@ pub(super) struct Fetch<'a> {
     part: &'a Part,
     shards: Shards,
     ahead: Ahead,
+    /// How many more read chunks were read whole than in part, of those that can be read in part.
+    whole: AtomicIsize,
 }
 
 impl Place {
@@ -64,6 +67,11 @@ impl Place {
         }
     }
 
+    /// Reads encoded bytes from the `at`-th on into `target`.
+    pub(super) fn read_into(&self, key: &StoreKey, at: usize, target: &mut [u8]) -> Result<()> {
+        self.value().read_into(key, self.start() + at as u64, target)
+    }
+
     /// Encoded length in bytes, where it is known.
     pub(super) fn known_len(&self) -> Option<u64> {
         match self {
@@ -75,16 +83,36 @@ impl Place {
 
 impl<'a> Fetch<'a> {
     pub(super) fn new(array: &'a Array, part: &'a Part) -> Self {
-        Self { array, part, shards: Shards::new(array, part), ahead: Ahead::default() }
+        Self { array, part, shards: Shards::new(array, part), ahead: Ahead::default(), whole: AtomicIsize::new(0) }
     }
 
-    /// Tells a slow disk of the read chunks that come after the `chunk`-th of the plan.
+    /// Tells a slow disk of the read chunks that come after the `chunk`-th of the plan, if most are read whole.
     pub(super) fn read_ahead(&self, chunk: usize) {
-        if !self.array.source().takes_hints() {
+        if !self.array.source().takes_hints() || self.whole.load(Ordering::Relaxed) < 0 {
             return;
         }
         let chunks = self.part.groups().chunks();
         self.ahead.tell(chunk, chunks.len(), |next| self.tell(chunks[chunk], chunks[next]));
+    }
+
+    /// Tells a slow disk of the ranges of the read chunk at `place` that will be read.
+    pub(super) fn expect_ranges(&self, place: &Place, ranges: &[Range<usize>]) {
+        let bytes: usize = ranges.iter().map(Range::len).sum();
+        self.count_part(bytes < self.decoder(place).decoded_len());
+        if self.ahead.is_cold() {
+            for range in ranges {
+                place.value().hint(place.start() + range.start as u64, range.len() as u64);
+            }
+        }
+    }
+
+    fn count_part(&self, is_part: bool) {
+        self.whole.fetch_add(if is_part { -1 } else { 1 }, Ordering::Relaxed);
+    }
+
+    /// Takes note of how long reads of so many bytes took.
+    pub(super) fn observe(&self, bytes: usize, began: Instant) {
+        self.ahead.observe(bytes, began.elapsed());
     }
 
     /// Tells the disk that the read chunk `next` will be read soon. `current` is being read.
@@ -184,6 +212,7 @@ impl<'a> Fetch<'a> {
             (Some(wanted), Some(len)) if reads_in_part(decoder, len) && !place.value().is_held() => {
                 let buffer = scratch.grow(len as usize)?;
                 let read = read_in_part(decoder, place, key, wanted, buffer)?;
+                self.count_part(read < buffer.len());
                 (Encoded::Scratch(buffer), read)
             }
             _ => {
@@ -233,7 +262,7 @@ impl<'a> Fetch<'a> {
         let mut at = 0;
         for range in ranges {
             let target = &mut target[at..at + range.len()];
-            place.value().read_into(key, place.start() + range.start as u64, target)?;
+            place.read_into(key, range.start, target)?;
             extents.push(Extent { at, source: range.clone() });
             at += range.len();
         }
@@ -272,7 +301,7 @@ fn read_in_part(
     buffer: &mut [u8],
 ) -> Result<usize> {
     let len = buffer.len();
-    place.value().read_into(key, place.start(), &mut buffer[..HEAD])?;
+    place.read_into(key, 0, &mut buffer[..HEAD])?;
     let mut needed = decoder.encoded_ranges(&buffer[..HEAD], len, wanted).unwrap_or_default();
     needed.push(0..HEAD);
     merge(&mut needed, READ_GAP);
@@ -285,8 +314,7 @@ fn read_in_part(
     for range in &needed {
         let range = range.start.max(HEAD)..range.end;
         if !range.is_empty() {
-            let at = place.start() + range.start as u64;
-            place.value().read_into(key, at, &mut buffer[range])?;
+            place.read_into(key, range.start, &mut buffer[range])?;
         }
     }
     Ok(needed.iter().map(Range::len).sum())

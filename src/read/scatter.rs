@@ -475,6 +475,34 @@ impl<'a> Scatter<'a> {
         Ok(None)
     }
 
+    /// Has `write` fill the places in the output of the claimed read chunk's pieces, each with a run of the chunk's bytes,
+    /// if all pieces are runs, and `count` of them. Otherwise gives the claim back.
+    pub(super) fn write_lines(
+        &self,
+        claim: Claim,
+        count: usize,
+        mut write: impl FnMut(Range<usize>, &mut [u8]) -> Result<()>,
+    ) -> Result<Option<Claim>> {
+        let (rows, key) = self.chunk(&claim)?;
+        let Some(lines) = self.lines.as_ref().filter(|_| rows.len() == count) else { return Ok(Some(claim)) };
+        let line = lines.chunk(key);
+        let mut written = 0;
+        for &row in rows {
+            let run = lines.run(row as usize, &line);
+            if run.target.checked_add(run.len).is_none_or(|end| end > self.target_len) {
+                return Err(Error::new(ErrorKind::Internal, "a piece reaches beyond its buffer"));
+            }
+            // SAFETY: the run lies in the output, as checked just above, and no other thread reads or writes these bytes,
+            // because `claim` is unique and `Tiling` proves pieces of different claims disjoint. There is one slice at a
+            // time.
+            let target = unsafe { std::slice::from_raw_parts_mut(self.target.add(run.target), run.len) };
+            write(run.source..run.source + run.len, target)?;
+            written += run.len;
+        }
+        self.copied.fetch_add(written, Ordering::Relaxed);
+        Ok(None)
+    }
+
     /// Writes `value`, the bytes of one element, to every element of the claimed read chunk's pieces, and makes them null
     /// in `nulls`.
     pub(super) fn fill(

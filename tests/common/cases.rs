@@ -222,16 +222,24 @@ fn large_chain(element: &ElementType, rank: usize) -> impl Strategy<Value = Vec<
         3 => blosc.prop_map(Some),
         1 => Just(Some(gzip_codec())),
         1 => Just(Some(json!({"name": "numcodecs.zlib", "configuration": {"level": 1}}))),
+        1 => Just(Some(json!({"name": "numcodecs.bz2", "configuration": {"level": 1}}))),
     ];
+    let shuffled = prop::bool::weighted(0.15);
     let checksums = (prop::bool::weighted(0.15), prop::bool::weighted(0.15));
     let size = element.size();
-    (order, any::<bool>(), compressor, checksums).prop_map(move |(order, big, compressor, (inner, outer))| {
-        let checksum = |wanted: bool| wanted.then(|| json!({"name": "crc32c"}));
-        let endian = if big && size > 1 { "big" } else { "little" };
-        let serializer = json!({"name": "bytes", "configuration": {"endian": endian}});
-        let transposed = order.map(|order| transpose(&order));
-        [transposed, Some(serializer), checksum(inner), compressor, checksum(outer)].into_iter().flatten().collect()
-    })
+    (order, any::<bool>(), shuffled, compressor, checksums).prop_map(
+        move |(order, big, shuffled, compressor, (inner, outer))| {
+            let shuffle = json!({"name": "numcodecs.shuffle", "configuration": {"elementsize": size}});
+            let checksum = |wanted: bool| wanted.then(|| json!({"name": "crc32c"}));
+            let endian = if big && size > 1 { "big" } else { "little" };
+            let serializer = json!({"name": "bytes", "configuration": {"endian": endian}});
+            let transposed = order.map(|order| transpose(&order));
+            [transposed, Some(serializer), shuffled.then_some(shuffle), checksum(inner), compressor, checksum(outer)]
+                .into_iter()
+                .flatten()
+                .collect()
+        },
+    )
 }
 
 #[allow(clippy::too_many_arguments, reason = "one argument for each choice")]

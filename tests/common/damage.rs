@@ -11,6 +11,7 @@ pub(crate) enum Format {
     Blosc,
     Gzip,
     Zlib,
+    Bz2,
     /// The decoded length, and a block.
     Lz4,
     /// Followed by the CRC-32C of all before it.
@@ -49,6 +50,7 @@ pub(crate) fn damages(format: &Format, intact: &[u8]) -> Vec<Damage> {
         Format::Blosc => all.extend(blosc_lies(intact)),
         Format::Gzip => all.extend(gzip_lies(intact)),
         Format::Zlib => all.extend(set_bytes(intact, 0..12)),
+        Format::Bz2 => all.extend(bz2_lies(intact)),
         Format::Lz4 => {
             let decoded = number(intact, 0).expect("a length");
             all.extend(set_numbers(intact, "decoded length", 0, [-1, 0, 1, decoded - 1, decoded + 1, MIN, MAX]));
@@ -316,6 +318,20 @@ fn gzip_lies(intact: &[u8]) -> Vec<Damage> {
     lies.push(Damage::new("an empty member in front".to_owned(), [&empty, intact].concat()));
     lies.push(Damage::new("an empty member alone".to_owned(), empty.to_vec()));
     lies.push(Damage::new("half an empty member behind".to_owned(), [intact, &empty[..12]].concat()));
+    lies
+}
+
+// Bzip2: `BZh` and the level; blocks, each of a magic number and its CRC; another magic number and the CRC of all.
+
+fn bz2_lies(intact: &[u8]) -> Vec<Damage> {
+    let mut lies = set_bytes(intact, 0..24);
+    lies.extend(set_bytes(intact, intact.len() - 11..intact.len()));
+    let empty = [&b"BZh9"[..], &[0x17, 0x72, 0x45, 0x38, 0x50, 0x90, 0, 0, 0, 0]].concat();
+    lies.push(Damage::new("an empty stream behind".to_owned(), [intact, &empty].concat()));
+    lies.push(Damage::new("an empty stream in front".to_owned(), [&empty, intact].concat()));
+    lies.push(Damage::new("an empty stream alone".to_owned(), empty.clone()));
+    lies.push(Damage::new("half an empty stream behind".to_owned(), [intact, &empty[..7]].concat()));
+    lies.push(Damage::new("twice".to_owned(), [intact, intact].concat()));
     lies
 }
 

@@ -32,6 +32,7 @@ CODECS: dict[str, Callable[[], Any]] = {
     "zstd-checksum": lambda: ZstdCodec(level=3, checksum=True),
     "gzip": lambda: GzipCodec(level=1),
     "crc32c": Crc32cCodec,
+    "shuffle": lambda: zarr_numcodecs.Shuffle(),  # of numbers as long as the elements
     "zlib": lambda: zarr_numcodecs.Zlib(level=1),
     "bz2": lambda: zarr_numcodecs.BZ2(level=1),
     "blosc-lz4": lambda: BloscCodec(cname="lz4", clevel=5, shuffle="shuffle"),

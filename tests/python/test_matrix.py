@@ -43,6 +43,7 @@ V2: dict[str, dict[str, Any]] = {
     "blosc-lz4": {"compressors": Blosc("lz4", shuffle=Blosc.SHUFFLE)},
     "blosc-zstd": {"compressors": Blosc("zstd", shuffle=Blosc.BITSHUFFLE)},
     "shuffle": {"filters": [Shuffle(4)], "compressors": Zlib()},
+    "shuffle of lz4": {"filters": [Shuffle(3)], "compressors": LZ4()},
 }
 V3: dict[str, dict[str, Any]] = {
     "raw": {"compressors": None},
@@ -52,8 +53,17 @@ V3: dict[str, dict[str, Any]] = {
     "blosc": {"compressors": BloscCodec(cname="lz4")},
     "crc32c": {"compressors": [GzipCodec(), Crc32cCodec()]},
     "lz4": {"compressors": {"name": "numcodecs.lz4", "configuration": {}}},
+    "lz4 in crc32c": {
+        "compressors": [{"name": "numcodecs.lz4", "configuration": {}}, Crc32cCodec()]
+    },
     "bz2": {"compressors": {"name": "numcodecs.bz2", "configuration": {"level": 1}}},
     "lzma": {"compressors": {"name": "numcodecs.lzma", "configuration": {}}},
+    "shuffle": {
+        "compressors": [
+            {"name": "numcodecs.shuffle", "configuration": {"elementsize": 4}},
+            GzipCodec(),
+        ]
+    },
 }
 LAYOUTS_V2: list[dict[str, Any]] = [{}, {"order": "F"}]
 LAYOUTS_V3: list[dict[str, Any]] = [{}, {"shards": SHARDS}]

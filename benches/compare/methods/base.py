@@ -51,7 +51,7 @@ class Reader:
     count
         Makes one more call, and gives how many chunks it decoded.
     stats
-        Gives the chunks decoded and bytes read of a result that says so itself.
+        Gives the chunks and bytes decoded and the bytes read of a result that says so itself.
     before
         Is called before each call, and not timed.
     """

@@ -49,6 +49,7 @@ def stats(result: Any) -> dict[str, int]:
     every = [stats for _, stats in result]
     return {
         "chunks": sum(stats.chunks_decoded for stats in every),
+        "decoded": sum(stats.bytes_decoded for stats in every),
         "bytes": sum(stats.bytes_fetched for stats in every),
     }
 

@@ -14,7 +14,7 @@ const FORMAT: u8 = 2;
 const FUTURE_FLAG: u8 = 0x08;
 
 /// The library does not check that it got the memory for three blocks, so from this length on that is checked before.
-const LARGE: usize = 16 << 20;
+const LARGE: usize = 1 << 20;
 
 /// What a blosc buffer says of itself, in bytes.
 #[derive(Debug, Clone, Copy)]

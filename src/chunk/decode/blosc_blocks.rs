@@ -8,6 +8,7 @@ use std::ops::Range;
 
 use super::blosc::{HEADER_LEN, Header, lz4};
 use super::direct::DirectScratch;
+use super::shuffle::unshuffle;
 use crate::error::Result;
 
 const SHUFFLED: u8 = 0x01;
@@ -249,29 +250,5 @@ fn take_stream(encoded: &[u8]) -> Option<(&[u8], &[u8])> {
 fn copy_parts(block: &[u8], parts: &[(Range<usize>, usize)], target: &mut [u8]) {
     for (part, at) in parts {
         target[*at..*at + part.len()].copy_from_slice(&block[part.clone()]);
-    }
-}
-
-/// Puts the bytes `part` of a block of `numbers` shuffled numbers into `target`.
-fn unshuffle(block: &[u8], numbers: usize, typesize: usize, part: &Range<usize>, target: &mut [u8]) {
-    fn fixed<const N: usize>(planes: [&[u8]; N], target: &mut [u8]) {
-        for (i, number) in target.as_chunks_mut::<N>().0.iter_mut().enumerate() {
-            for (byte, plane) in number.iter_mut().zip(planes) {
-                *byte = plane[i];
-            }
-        }
-    }
-    let (first, count) = (part.start / typesize, part.len() / typesize);
-    let plane = |byte: usize| &block[byte * numbers + first..byte * numbers + first + count];
-    match typesize {
-        2 => fixed::<2>([0, 1].map(plane), target),
-        4 => fixed::<4>([0, 1, 2, 3].map(plane), target),
-        8 => fixed::<8>([0, 1, 2, 3, 4, 5, 6, 7].map(plane), target),
-        _ => {
-            for byte in 0..typesize {
-                let bytes = target.iter_mut().skip(byte).step_by(typesize);
-                bytes.zip(plane(byte)).for_each(|(to, from)| *to = *from);
-            }
-        }
     }
 }

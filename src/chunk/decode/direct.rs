@@ -1,34 +1,39 @@
-//! The direct path: at most one compressor and checksums, decompressed by one call into its place.
+//! The direct path: at most one compressor, a shuffle and checksums, decompressed by one call into its place.
 
 use std::borrow::Cow;
 use std::io::Read;
 use std::ops::Range;
 
-use flate2::read::MultiGzDecoder;
+use bzip2::bufread::MultiBzDecoder;
+use flate2::bufread::MultiGzDecoder;
 use libdeflater::Decompressor;
 use zarrs::array::CodecChain;
 use zarrs::array::codec::api::{CodecMetadataOptions, CodecTraits};
-use zarrs::array::codec::{BloscCodec, BytesCodec, Crc32cCodec, GzipCodec, TransposeCodec, ZlibCodec, ZstdCodec};
+use zarrs::array::codec::{
+    BloscCodec, BytesCodec, Bz2Codec, Crc32cCodec, GzipCodec, ShuffleCodec, TransposeCodec, ZlibCodec, ZstdCodec,
+};
 use zarrs::metadata::Configuration;
 use zarrs::metadata::v3::MetadataV3;
 use zarrs::plugin::ZarrVersion;
-use zstd_safe::{DCtx, InBuffer, OutBuffer, ResetDirective};
+use zstd_safe::DCtx;
 
 use super::blosc::{Blosc, Header, lz4};
 use super::blosc_blocks::Blocks;
+use super::shuffle::unshuffle;
 use super::swap::{Stored, Swap};
+use super::zstd_front;
 use super::{Decoded, Extent, Granularity, corrupt, wrong_length};
 use crate::error::{Error, Result};
 use crate::memory::Scratch;
 
 const CHECKSUM_LEN: usize = 4;
 
-/// A zstd block decodes to at most so many bytes (RFC 8878, section 3.1.1.2.3).
-const ZSTD_BLOCK_LEN: usize = 128 << 10;
-
-/// A chain of `bytes`, optional checksums, at most one compressor, and optional checksums.
+/// A chain of `bytes`, optional checksums, at most one compressor, and optional checksums. Numbers may be shuffled
+/// inside of all of these.
 pub(super) struct Direct {
     compressor: Option<Compressor>,
+    /// Bytes of each of the numbers that are shuffled, 1 where none are.
+    shuffled: usize,
     /// Checksums around the decoded bytes, inside the compressor.
     inner_checksums: usize,
     /// Checksums around the compressed bytes.
@@ -44,6 +49,7 @@ enum Compressor {
     Gzip,
     Zlib,
     Blosc,
+    Bz2,
     /// numcodecs' own frame: the decoded length, and an LZ4 block.
     Lz4,
 }
@@ -54,6 +60,8 @@ pub(crate) struct DirectScratch {
     zstd: Option<DCtx<'static>>,
     deflate: Option<Decompressor>,
     decoded: Scratch,
+    /// A read chunk whose numbers are shuffled.
+    shuffled: Scratch,
     /// A block before its bytes are put in order.
     pub(super) block: Scratch,
 }
@@ -61,12 +69,13 @@ pub(crate) struct DirectScratch {
 impl DirectScratch {
     /// Bytes of the large buffers.
     pub(crate) fn len(&self) -> usize {
-        self.decoded.len() + self.block.len()
+        self.decoded.len() + self.shuffled.len() + self.block.len()
     }
 
     /// Frees the large buffers.
     pub(crate) fn clear(&mut self) {
         self.decoded = Scratch::default();
+        self.shuffled = Scratch::default();
         self.block = Scratch::default();
     }
 
@@ -94,7 +103,8 @@ impl Direct {
             _ => return None,
         };
         let swap = swap(codecs.array_to_bytes_codec().as_any().downcast_ref::<BytesCodec>()?, stored)?;
-        let mut direct = Self { compressor: None, inner_checksums: 0, outer_checksums: 0, swap, decoded_len };
+        let mut direct =
+            Self { compressor: None, shuffled: 1, inner_checksums: 0, outer_checksums: 0, swap, decoded_len };
         for codec in codecs.bytes_to_bytes_codecs() {
             let codec = codec.as_any();
             if codec.is::<Crc32cCodec>() {
@@ -107,6 +117,15 @@ impl Direct {
                 }
                 continue;
             }
+            if let Some(shuffle) = codec.downcast_ref::<ShuffleCodec>() {
+                let is_innermost = direct.compressor.is_none() && direct.inner_checksums == 0 && direct.shuffled == 1;
+                let number = configuration(shuffle)?.get("elementsize")?.as_u64()? as usize;
+                if !is_innermost || number == 0 || !decoded_len.is_multiple_of(number) {
+                    return None;
+                }
+                direct.shuffled = number;
+                continue;
+            }
             let compressor = if codec.is::<ZstdCodec>() {
                 Compressor::Zstd
             } else if codec.is::<GzipCodec>() {
@@ -115,6 +134,8 @@ impl Direct {
                 Compressor::Zlib
             } else if codec.is::<BloscCodec>() {
                 Compressor::Blosc
+            } else if codec.is::<Bz2Codec>() {
+                Compressor::Bz2
             } else {
                 return None;
             };
@@ -126,19 +147,23 @@ impl Direct {
         Some((direct, order))
     }
 
-    /// Takes what was stored as it is for compressed with LZ4, in numcodecs' frame. `false` if it was not.
-    pub(super) fn compressed_with_lz4(&mut self) -> bool {
-        self.outer_checksums == 0 && self.compressor.replace(Compressor::Lz4).is_none()
+    /// Takes what was stored as it is for compressed with LZ4, in numcodecs' frame, inside the last `checksums`
+    /// checksums. `false` if it was not.
+    pub(super) fn compressed_with_lz4(&mut self, checksums: usize) -> bool {
+        let Some(inner) = self.inner_checksums.checked_sub(checksums) else { return false };
+        (self.inner_checksums, self.outer_checksums) = (inner, checksums);
+        self.compressor.replace(Compressor::Lz4).is_none()
     }
 
     pub(super) fn granularity(&self) -> Granularity {
         match self.compressor {
-            _ if self.inner_checksums > 0 => Granularity::Whole,
+            _ if self.inner_checksums > 0 || self.shuffled > 1 => Granularity::Whole,
             None if self.outer_checksums > 0 => Granularity::Whole,
             None => Granularity::Stored,
-            Some(Compressor::Zstd) if self.decoded_len > ZSTD_BLOCK_LEN => Granularity::Prefix(ZSTD_BLOCK_LEN),
-            // Blocks need not end between two numbers.
-            Some(Compressor::Blosc) if self.swap == Swap::None => Granularity::Blocks,
+            Some(Compressor::Zstd) if self.decoded_len > zstd_front::BLOCK_LEN => {
+                Granularity::Prefix(zstd_front::BLOCK_LEN)
+            }
+            Some(Compressor::Blosc) => Granularity::Blocks,
             Some(_) => Granularity::Whole,
         }
     }
@@ -150,13 +175,15 @@ impl Direct {
     /// Bytes of memory that decoding takes at most beside the encoded bytes.
     pub(super) fn working_len(&self) -> usize {
         let decoded = self.decoded_len + self.inner_checksums * CHECKSUM_LEN;
-        match self.compressor {
+        let shuffled = if self.shuffled > 1 { decoded } else { 0 };
+        let decompressed = match self.compressor {
             // A block before and after its bytes are put in order, and what the library takes, are about as long.
             Some(Compressor::Blosc) => decoded.saturating_mul(2),
             // The encoded bytes are the decoded ones.
             None if self.swap == Swap::None => 0,
             _ => decoded,
-        }
+        };
+        decompressed.saturating_add(shuffled)
     }
 
     pub(super) fn to_native(&self, bytes: &mut [u8]) {
@@ -170,6 +197,12 @@ impl Direct {
         wanted: Option<&[Range<usize>]>,
         scratch: &'a mut DirectScratch,
     ) -> Result<Decoded<'a>> {
+        if self.shuffled > 1 {
+            let mut buffer = std::mem::take(&mut scratch.decoded);
+            let outcome = buffer.grow(self.decoded_len).and_then(|target| self.decode_into(encoded, target, scratch));
+            scratch.decoded = buffer;
+            return outcome.map(|()| Decoded::whole(Cow::Borrowed(scratch.decoded.front(self.decoded_len))));
+        }
         let encoded = strip_checksums(encoded, self.outer_checksums)?;
         let Some(compressor) = self.compressor else {
             let stored = strip_checksums(encoded, self.inner_checksums)?;
@@ -187,15 +220,18 @@ impl Direct {
         match (wanted, self.granularity()) {
             (Some(wanted), Granularity::Prefix(_)) => {
                 let end = wanted.last().map_or(0, |range| range.end);
-                if end < self.decoded_len && zstd_prefix_is_sound(encoded, self.decoded_len) {
-                    let DirectScratch { zstd, decoded, .. } = scratch;
-                    let decoded = decoded.grow(end)?;
-                    zstd_prefix(zstd.get_or_insert_with(DCtx::create), encoded, decoded)?;
+                let DirectScratch { zstd, decoded, .. } = &mut *scratch;
+                let context = zstd.get_or_insert_with(DCtx::create);
+                if end < self.decoded_len && zstd_front::decode(context, encoded, decoded.grow(self.decoded_len)?, end)
+                {
+                    let decoded = scratch.decoded.grow(end)?;
                     self.swap.apply(decoded);
                     return Ok(Decoded::whole(Cow::Borrowed(decoded)));
                 }
             }
-            (Some(wanted), Granularity::Blocks) if is_part(wanted, self.decoded_len) => {
+            (Some(wanted), Granularity::Blocks)
+                if is_part(wanted, self.decoded_len) && self.blocks_end_between_numbers(encoded, wanted) =>
+            {
                 return self.decode_blocks(encoded, wanted, scratch);
             }
             _ => {}
@@ -210,6 +246,18 @@ impl Direct {
         let decoded = scratch.decoded.grow(kept)?;
         self.swap.apply(decoded);
         Ok(Decoded::whole(Cow::Borrowed(decoded)))
+    }
+
+    /// Whether what [`decode_blocks`](Self::decode_blocks) decodes for `wanted` are whole numbers, whose bytes can be
+    /// put in native order.
+    fn blocks_end_between_numbers(&self, encoded: &[u8], wanted: &[Range<usize>]) -> bool {
+        let unit = self.swap.unit();
+        let Some(blosc) = Blosc::new(encoded).filter(|_| unit > 1) else { return true };
+        let blocks = Blocks::new(blosc.header(), encoded);
+        wanted.iter().all(|range| match &blocks {
+            Some(blocks) => is_of_units(&blocks.widen(range), unit),
+            None => is_of_units(&blosc.whole_blocks(range.clone()), unit),
+        })
     }
 
     /// Decodes the blosc blocks that hold the bytes in `wanted`.
@@ -268,6 +316,9 @@ impl Direct {
         let header = Header::new(head).filter(|header| header.encoded_len == len)?;
         let blocks = Blocks::new(&header, head)?;
         let wanted: Vec<_> = wanted.iter().map(|range| blocks.widen(range)).collect();
+        if !wanted.iter().all(|range| is_of_units(range, self.swap.unit())) {
+            return None;
+        }
         let mut ranges = blocks.encoded_ranges(&wanted)?;
         ranges.push(0..blocks.head_len());
         Some(ranges)
@@ -275,12 +326,13 @@ impl Direct {
 
     /// Decodes all of a read chunk into `target`.
     pub(super) fn decode_into(&self, encoded: &[u8], target: &mut [u8], scratch: &mut DirectScratch) -> Result<()> {
+        if target.len() != self.decoded_len {
+            return Err(wrong_length(target.len(), self.decoded_len));
+        }
         match self.compressor {
+            _ if self.shuffled > 1 => self.decode_shuffled(encoded, target, scratch)?,
             Some(compressor) if self.inner_checksums == 0 => {
                 let encoded = strip_checksums(encoded, self.outer_checksums)?;
-                if target.len() != self.decoded_len {
-                    return Err(wrong_length(target.len(), self.decoded_len));
-                }
                 decompress(compressor, encoded, target, scratch)?;
                 self.swap.apply(target);
             }
@@ -294,11 +346,42 @@ impl Direct {
         }
         Ok(())
     }
+
+    /// Decodes all of a read chunk whose numbers are shuffled into `target`.
+    fn decode_shuffled(&self, encoded: &[u8], target: &mut [u8], scratch: &mut DirectScratch) -> Result<()> {
+        let encoded = strip_checksums(encoded, self.outer_checksums)?;
+        let Some(compressor) = self.compressor else {
+            return self.put_in_order(strip_checksums(encoded, self.inner_checksums)?, target);
+        };
+        // Taken out for the call, because the rest of the scratch is needed with it.
+        let mut buffer = std::mem::take(&mut scratch.shuffled);
+        let outcome = buffer.grow(self.decoded_len + self.inner_checksums * CHECKSUM_LEN).and_then(|block| {
+            decompress(compressor, encoded, block, scratch)?;
+            self.put_in_order(strip_checksums(block, self.inner_checksums)?, target)
+        });
+        scratch.shuffled = buffer;
+        outcome
+    }
+
+    /// Puts the bytes of shuffled numbers together in `target`.
+    fn put_in_order(&self, shuffled: &[u8], target: &mut [u8]) -> Result<()> {
+        if shuffled.len() != self.decoded_len {
+            return Err(wrong_length(shuffled.len(), self.decoded_len));
+        }
+        unshuffle(shuffled, self.decoded_len / self.shuffled, self.shuffled, &(0..self.decoded_len), target);
+        self.swap.apply(target);
+        Ok(())
+    }
 }
 
 /// Whether `wanted` is so little of `len` bytes that single blocks are decoded faster than everything.
 fn is_part(wanted: &[Range<usize>], len: usize) -> bool {
     wanted.iter().map(Range::len).sum::<usize>() <= len / 2
+}
+
+/// Whether `range` begins and ends between two units.
+fn is_of_units(range: &Range<usize>, unit: usize) -> bool {
+    range.start.is_multiple_of(unit) && range.end.is_multiple_of(unit)
 }
 
 /// Decompresses all of `encoded` into all of `target`.
@@ -313,7 +396,7 @@ fn decompress(compressor: Compressor, encoded: &[u8], target: &mut [u8], scratch
             match deflate.gzip_decompress(encoded, target) {
                 Ok(decoded) if decoded == len && is_one_member(encoded, len) => decoded,
                 // Several members are valid gzip too, and anything else behind the first is not.
-                _ => gzip_members(encoded, target).map_err(|source| corrupt().source(source))?,
+                _ => fill(MultiGzDecoder::new(encoded), target).map_err(|source| corrupt().source(source))?,
             }
         }
         Compressor::Zlib => {
@@ -327,6 +410,8 @@ fn decompress(compressor: Compressor, encoded: &[u8], target: &mut [u8], scratch
             }
             blosc.decoded_len()
         }
+        // Its library cannot use a context again.
+        Compressor::Bz2 => fill(MultiBzDecoder::new(encoded), target).map_err(|source| corrupt().source(source))?,
         Compressor::Lz4 => {
             let (header, block) = encoded.split_first_chunk::<4>().ok_or_else(corrupt)?;
             let decoded = u32::from_le_bytes(*header) as usize;
@@ -342,20 +427,19 @@ fn decompress(compressor: Compressor, encoded: &[u8], target: &mut [u8], scratch
     Ok(())
 }
 
-/// Whether a gzip file that starts with a member of `len` bytes ends with it: no other member can start in it, and it
-/// ends in the member's length. libdeflate does not tell where it stopped.
+/// Whether a gzip file that starts with a member of `len` bytes ends with it: it ends in that length, and where else the
+/// member's trailer, which is that length, could stand, no other member starts. libdeflate does not tell where it stopped.
 ///
 /// Source: RFC 1952, section 2.3.
 fn is_one_member(encoded: &[u8], len: usize) -> bool {
-    let member_start = [0x1f, 0x8b, 8];
-    let ends_in_len = encoded.last_chunk::<4>() == Some(&(len as u32).to_le_bytes());
-    ends_in_len && memchr::memmem::rfind(encoded, &member_start) == Some(0)
+    let len = (len as u32).to_le_bytes();
+    let trailer_and_start = [len[0], len[1], len[2], len[3], 0x1f, 0x8b, 8];
+    encoded.ends_with(&len) && memchr::memmem::find(encoded, &trailer_and_start).is_none()
 }
 
-/// Decompresses a gzip file of any number of members, and returns the decoded length, or more than `target` has where
-/// it does not fit.
-fn gzip_members(encoded: &[u8], target: &mut [u8]) -> std::io::Result<usize> {
-    let mut decoder = MultiGzDecoder::new(encoded);
+/// Decompresses a file of any number of members or streams, and returns the decoded length, or more than `target` has
+/// where it does not fit.
+fn fill(mut decoder: impl Read, target: &mut [u8]) -> std::io::Result<usize> {
     let mut len = 0;
     while len < target.len() {
         match decoder.read(&mut target[len..])? {
@@ -364,35 +448,6 @@ fn gzip_members(encoded: &[u8], target: &mut [u8]) -> std::io::Result<usize> {
         }
     }
     Ok(len + decoder.read(&mut [0])?)
-}
-
-/// Decompresses the first bytes of a zstd stream, as many as `target` has.
-fn zstd_prefix(context: &mut DCtx<'static>, encoded: &[u8], target: &mut [u8]) -> Result<()> {
-    let failed = |code| reason(zstd_safe::get_error_name(code));
-    context.reset(ResetDirective::SessionOnly).map_err(failed)?;
-    let len = target.len();
-    let mut input = InBuffer::around(encoded);
-    let mut output = OutBuffer::around(target);
-    while output.pos() < len {
-        let before = (input.pos(), output.pos());
-        context.decompress_stream(&mut output, &mut input).map_err(failed)?;
-        if (input.pos(), output.pos()) == before {
-            return Err(wrong_length(before.1, len));
-        }
-    }
-    Ok(())
-}
-
-/// Whether a zstd stream may be decoded in part: it is one whole frame, by its block headers, says that it has `len`
-/// bytes, and has no checksum that only decoding all of it would check.
-///
-/// Source: RFC 8878, section 3.1.1.1.1: bit 2 of the frame header descriptor, after the magic number, is the checksum
-/// flag.
-fn zstd_prefix_is_sound(encoded: &[u8], len: usize) -> bool {
-    let has_checksum = encoded.get(4).is_none_or(|descriptor| descriptor & 4 != 0);
-    !has_checksum
-        && zstd_safe::find_frame_compressed_size(encoded) == Ok(encoded.len())
-        && matches!(zstd_safe::get_frame_content_size(encoded), Ok(Some(size)) if size == len as u64)
 }
 
 fn lying_header() -> Error {
@@ -453,4 +508,38 @@ fn checksums_are_suffixes(configurations: Option<&[MetadataV3]>) -> bool {
             .filter(|codec| codec.name().contains("crc32c"))
             .all(|codec| codec.configuration().is_none_or(|configuration| configuration.is_empty()))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_end_of_a_gzip_member() {
+        use std::io::Write;
+
+        use flate2::Compression;
+        use flate2::write::GzEncoder;
+
+        let member = |values: &[u8]| {
+            let mut encoder = GzEncoder::new(Vec::new(), Compression::none());
+            encoder.write_all(values).unwrap();
+            encoder.finish().unwrap()
+        };
+        // Stored as it is, what begins like a member.
+        let values = [&[7; 1000][..], &[0x1f, 0x8b, 8, 0], &[9; 1000]].concat();
+        let one = member(&values);
+        assert!(is_one_member(&one, values.len()));
+        assert!(!is_one_member(&one, values.len() - 1));
+        assert!(!is_one_member(&[&one[..], b"more"].concat(), values.len()));
+        for more in [&one[..], &member(&[])] {
+            assert!(!is_one_member(&[&one, more].concat(), values.len()));
+        }
+        let halves = [member(&values[..900]), member(&values[900..])].concat();
+        let mut target = vec![0; values.len()];
+        for encoded in [one, halves] {
+            decompress(Compressor::Gzip, &encoded, &mut target, &mut DirectScratch::default()).unwrap();
+            assert!(target == values);
+        }
+    }
 }

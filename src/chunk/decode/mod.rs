@@ -4,6 +4,7 @@
 //! * [`chain`]: everything else, codec by codec.
 //! * [`bounded`]: streams whose length is not known.
 //! * [`swap`]: native byte order.
+//! * [`shuffle`]: numbers whose bytes lie apart.
 //! * [`shards`]: shards that have to be decoded whole.
 //! * [`variable`]: values of variable length.
 //! * [`interleaved`], [`indexed`]: how these are laid out.
@@ -14,6 +15,7 @@
 //! * [`registered`]: codecs of ours among those of zarrs.
 //! * [`gdeflate`], [`huffman`]: pages of `gdeflate`.
 //! * [`pcodec`]: streams of numbers.
+//! * [`zstd_front`]: the front of zstd streams.
 //! * [`zfp`]: blocks of numbers, by a C library.
 
 mod blosc;
@@ -30,10 +32,12 @@ mod optional;
 mod pcodec;
 pub(super) mod registered;
 mod shards;
+mod shuffle;
 mod swap;
 mod variable;
 #[cfg(feature = "zfp")]
 mod zfp;
+mod zstd_front;
 
 use std::borrow::Cow;
 use std::num::NonZeroU64;
@@ -163,13 +167,13 @@ impl Decoder {
         }
     }
 
-    /// Decodes what is behind LZ4 in numcodecs' frame, the outermost codec, from now on.
+    /// Decodes what is behind LZ4 in numcodecs' frame, the outermost codec but for `checksums`, from now on.
     ///
     /// # Errors
     /// [`ErrorKind::Unsupported`] if the other codecs have no direct path.
-    pub(super) fn behind_lz4(&mut self) -> Result<()> {
+    pub(super) fn behind_lz4(&mut self, checksums: usize) -> Result<()> {
         let is_direct = match &mut self.path {
-            Path::Direct(direct) => direct.compressed_with_lz4(),
+            Path::Direct(direct) => direct.compressed_with_lz4(checksums),
             path => matches!(path, Path::Empty),
         };
         if is_direct { Ok(()) } else { Err(Error::new(ErrorKind::Unsupported, "codec 'lz4' behind others")) }

@@ -47,6 +47,14 @@ impl Swap {
         }
     }
 
+    /// How many bytes belong together: those of a number, or of an element in which numbers lie.
+    pub(super) fn unit(&self) -> usize {
+        match self {
+            Self::None => 1,
+            Self::Numbers(width) | Self::Members { width, .. } => *width,
+        }
+    }
+
     /// Reverses the bytes of the numbers in whole elements.
     pub(crate) fn apply(&self, bytes: &mut [u8]) {
         match self {
