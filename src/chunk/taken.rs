@@ -62,7 +62,10 @@ fn take_lz4(document: &mut Value) -> Option<usize> {
     let codecs = codecs?;
     let checksums = codecs.iter().rev().take_while(|codec| codec_name(codec) == Some("crc32c")).count();
     let at = codecs.len().checked_sub(checksums + 1)?;
-    matches!(codec_name(&codecs[at]), Some("numcodecs.lz4" | "lz4")).then(|| {
+    let is_lz4 = matches!(codec_name(&codecs[at]), Some("numcodecs.lz4" | "lz4"));
+    // Around shards it is not that of a read chunk.
+    let of_read_chunk = codecs.iter().all(|codec| codec_name(codec) != Some("sharding_indexed"));
+    (is_lz4 && of_read_chunk).then(|| {
         codecs.remove(at);
         checksums
     })

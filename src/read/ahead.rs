@@ -9,6 +9,8 @@ const DISTANCE: usize = 32;
 /// A read from the page cache is faster than this for each so many bytes.
 const WARM: Duration = Duration::from_micros(300);
 const WARM_BYTES: usize = 256 << 10;
+/// And than this for each read of few bytes.
+const WARM_READ: Duration = Duration::from_micros(10);
 
 /// What a slow read counts for, and of how much the disk is taken for cold. A fast read takes one off: a thread that lost
 /// its core now and then is no cold disk, two slow reads in a row are.
@@ -25,14 +27,15 @@ pub(super) struct Ahead {
 }
 
 impl Ahead {
-    /// Takes note of how long a read of `bytes` took.
-    pub(super) fn observe(&self, bytes: usize, took: Duration) {
+    /// Takes note of how long `reads` reads, of so many bytes together, took.
+    pub(super) fn observe(&self, bytes: usize, reads: usize, took: Duration) {
         let slow = self.slow.load(Ordering::Relaxed);
-        let expected = WARM.saturating_mul(u32::try_from(bytes / WARM_BYTES).unwrap_or(u32::MAX).saturating_add(1));
+        let times = |of: Duration, count: usize| of.saturating_mul(u32::try_from(count).unwrap_or(u32::MAX));
+        let expected = times(WARM, 1 + bytes / WARM_BYTES).saturating_add(times(WARM_READ, reads));
         let next = if took > expected { (slow + SLOW).min(COLD) } else { slow.saturating_sub(1) };
         if slow < COLD && next != slow {
             // Of threads that look at once one may be forgotten: there are more reads to come.
-            self.slow.store(next, Ordering::Relaxed);
+            let _ = self.slow.compare_exchange(slow, next, Ordering::Relaxed, Ordering::Relaxed);
         }
     }
 
@@ -70,16 +73,16 @@ mod tests {
         let mut told = Vec::new();
         ahead.tell(0, 100, |chunk| told.push(chunk));
         for _ in 0..10 {
-            ahead.observe(1 << 20, Duration::from_micros(900));
+            ahead.observe(1 << 20, 1, Duration::from_micros(900));
             // One slow read among fast ones.
-            ahead.observe(1 << 20, Duration::from_millis(5));
-            ahead.observe(8 << 30, Duration::from_millis(900));
-            ahead.observe(0, Duration::ZERO);
+            ahead.observe(1 << 20, 1, Duration::from_millis(5));
+            ahead.observe(8 << 30, 1, Duration::from_millis(900));
+            ahead.observe(32 << 10, 4000, Duration::from_millis(4));
             ahead.tell(0, 100, |chunk| told.push(chunk));
         }
         assert!(told.is_empty());
-        ahead.observe(1 << 20, Duration::from_millis(5));
-        ahead.observe(1 << 20, Duration::from_millis(5));
+        ahead.observe(1 << 20, 1, Duration::from_millis(5));
+        ahead.observe(1 << 20, 1, Duration::from_millis(5));
         ahead.tell(0, 100, |chunk| told.push(chunk));
         ahead.tell(1, 100, |chunk| told.push(chunk));
         ahead.tell(90, 100, |chunk| told.push(chunk));

@@ -222,8 +222,9 @@ impl<'a> ColumnRead<'a> {
         }
         let decoder = self.fetch.decoder(place);
         let need = self.need(decoder, place.known_len(), &Demand::default(), place.value().is_held());
-        // What is kept has memory of its own.
-        let need = Need { decoded: need.decoded.max(decoder.decoded_len()), ..need };
+        // What is kept has memory of its own, into which it is decoded.
+        let decoded = room(decoder.working_len_into().saturating_add(decoder.decoded_len()));
+        let need = Need { decoded, ..need };
         worker.require(&need, "one chunk")?;
         let WorkerScratch { encoded, direct, .. } = &mut worker.scratch;
         let Fetched::Encoded(bytes) = self.fetch.fetch(place, key, None, encoded, worker.counters)? else {
@@ -392,6 +393,7 @@ impl<'a> ColumnRead<'a> {
             return variable.chunk(claim, (&self.fetch, &place, key), &self.scatter, None, worker);
         }
         let demand = self.demand(&claim, &place, &mut worker.scratch.pieces)?;
+        self.fetch.count_part(&place, &demand);
         let first = Member { claim, place, demand };
         let gathered = self.gather(&first, worker)?.filter(|gathered| !gathered.is_empty());
         if self.array.sharding().is_some() {
@@ -700,7 +702,7 @@ impl<'a> ColumnRead<'a> {
                 Ok(())
             })?;
             let Some(left) = left else {
-                self.fetch.observe(bytes, began);
+                self.fetch.observe(bytes, wanted.len(), began);
                 return Ok(());
             };
             claim = left;

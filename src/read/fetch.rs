@@ -48,7 +48,7 @@ pub(super) struct Fetch<'a> {
     part: &'a Part,
     shards: Shards,
     ahead: Ahead,
-    /// How many more read chunks were read whole than in part, of those that can be read in part.
+    /// How many more read chunks were wanted whole than in part.
     whole: AtomicIsize,
 }
 
@@ -69,6 +69,10 @@ impl Place {
 
     /// Reads encoded bytes from the `at`-th on into `target`.
     pub(super) fn read_into(&self, key: &StoreKey, at: usize, target: &mut [u8]) -> Result<()> {
+        let end = at.checked_add(target.len()).map(|end| end as u64);
+        if end.is_none_or(|end| self.known_len().is_some_and(|len| end > len)) {
+            return Err(Error::new(ErrorKind::Internal, "a piece reaches beyond its read chunk"));
+        }
         self.value().read_into(key, self.start() + at as u64, target)
     }
 
@@ -97,8 +101,6 @@ impl<'a> Fetch<'a> {
 
     /// Tells a slow disk of the ranges of the read chunk at `place` that will be read.
     pub(super) fn expect_ranges(&self, place: &Place, ranges: &[Range<usize>]) {
-        let bytes: usize = ranges.iter().map(Range::len).sum();
-        self.count_part(bytes < self.decoder(place).decoded_len());
         if self.ahead.is_cold() {
             for range in ranges {
                 place.value().hint(place.start() + range.start as u64, range.len() as u64);
@@ -106,13 +108,17 @@ impl<'a> Fetch<'a> {
         }
     }
 
-    fn count_part(&self, is_part: bool) {
+    /// Takes note of whether the read chunk at `place` is read whole.
+    pub(super) fn count_part(&self, place: &Place, demand: &Demand) {
+        let decoder = self.decoder(place);
+        let may_be_part = demand.in_ranges || decoder.reads_in_part();
+        let is_part = may_be_part && demand.wanted_len().is_some_and(|len| len < decoder.decoded_len());
         self.whole.fetch_add(if is_part { -1 } else { 1 }, Ordering::Relaxed);
     }
 
-    /// Takes note of how long reads of so many bytes took.
-    pub(super) fn observe(&self, bytes: usize, began: Instant) {
-        self.ahead.observe(bytes, began.elapsed());
+    /// Takes note of how long `reads` reads, of so many bytes together, took.
+    pub(super) fn observe(&self, bytes: usize, reads: usize, began: Instant) {
+        self.ahead.observe(bytes, reads, began.elapsed());
     }
 
     /// Tells the disk that the read chunk `next` will be read soon. `current` is being read.
@@ -212,7 +218,6 @@ impl<'a> Fetch<'a> {
             (Some(wanted), Some(len)) if reads_in_part(decoder, len) && !place.value().is_held() => {
                 let buffer = scratch.grow(len as usize)?;
                 let read = read_in_part(decoder, place, key, wanted, buffer)?;
-                self.count_part(read < buffer.len());
                 (Encoded::Scratch(buffer), read)
             }
             _ => {
@@ -226,7 +231,7 @@ impl<'a> Fetch<'a> {
             }
         };
         if !place.value().is_held() {
-            self.ahead.observe(read, began.elapsed());
+            self.ahead.observe(read, 1, began.elapsed());
             counters.fetched(read);
         }
         Ok(Fetched::Encoded(bytes))
@@ -244,7 +249,7 @@ impl<'a> Fetch<'a> {
     ) -> Result<Encoded<'s>> {
         let began = Instant::now();
         let bytes = shard.value.read_range(key, span.start, span.end - span.start, scratch)?;
-        self.ahead.observe(bytes.as_ref().len(), began.elapsed());
+        self.ahead.observe(bytes.as_ref().len(), 1, began.elapsed());
         counters.fetched_together(chunks, bytes.as_ref().len());
         Ok(bytes)
     }
@@ -266,7 +271,7 @@ impl<'a> Fetch<'a> {
             extents.push(Extent { at, source: range.clone() });
             at += range.len();
         }
-        self.ahead.observe(at, began.elapsed());
+        self.ahead.observe(at, ranges.len(), began.elapsed());
         Ok(extents)
     }
 }

@@ -73,7 +73,7 @@ def test_numcodecs_of_version_2(tmp_path: Path, name: str, order: Any) -> None:
 
 
 @pytest.mark.parametrize("name", ["lz4", "lzma", "zlib", "crc32", "adler32", "fletcher32"])
-@pytest.mark.parametrize("sharded", [False, True, "outside"])
+@pytest.mark.parametrize("sharded", [False, True, "outside", "outside alone"])
 def test_numcodecs_of_version_3(tmp_path: Path, name: str, sharded: bool | str) -> None:
     """Also inside shards, whose subchunks are still read alone, and outside of them."""
     configuration = {"level": 1} if name == "zlib" else {}
@@ -86,7 +86,12 @@ def test_numcodecs_of_version_3(tmp_path: Path, name: str, sharded: bool | str) 
             "index_codecs": [BytesCodec().to_dict(), {"name": "crc32c"}],
         },
     }  # fmt: skip
-    codecs = {False: inner, True: [shard], "outside": [shard, codec]}[sharded]
+    alone = shard | {"configuration": shard["configuration"] | {"codecs": inner[:1]}}
+    layouts = {
+        False: inner, True: [shard], "outside": [shard, codec], "outside alone": [alone, codec],
+    }  # fmt: skip
+    codecs = layouts[sharded]
+    is_outside = str(sharded).startswith("outside")
     chunk_shape = [14, 10] if sharded else CHUNKS
     document = {
         "zarr_format": 3, "node_type": "array", "shape": SHAPE, "data_type": "int32",
@@ -101,13 +106,13 @@ def test_numcodecs_of_version_3(tmp_path: Path, name: str, sharded: bool | str) 
     stats = zarrow.read_ragged(tmp_path, BOXES, return_stats=True)[1]
     if stats.chunks_foreign == 0:
         assert name in ("zlib", "adler32", "fletcher32", "lz4")
-        assert name != "lz4" or sharded != "outside"
+        assert name != "lz4" or not is_outside
         assert stats.chunks_foreign == 0
         oracle.assert_reads(zarrow.read_ragged(tmp_path, BOXES), expected, BOXES)
         return
     stats = check(tmp_path, expected)
-    assert zarrow.open_array(tmp_path).chunks == ((14, 10) if sharded == "outside" else CHUNKS)
-    assert stats.chunks_missing == (2 if sharded == "outside" else 8)
+    assert zarrow.open_array(tmp_path).chunks == ((14, 10) if is_outside else CHUNKS)
+    assert stats.chunks_missing == (2 if is_outside else 8)
 
 
 @pytest.mark.parametrize("order", ["C", "F"])

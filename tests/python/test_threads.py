@@ -253,9 +253,11 @@ def test_an_interrupt_ends_a_read(tmp_path: Path) -> None:
 import os, signal, sys, threading, time
 import zarrow
 array = zarrow.open_array(sys.argv[1])
-begin = time.perf_counter()
-zarrow.read_ragged(array, [(slice(None), slice(0, 2))])
-whole = time.perf_counter() - begin
+whole = float("inf")
+for _ in range(2):
+    begin = time.perf_counter()
+    zarrow.read_ragged(array, [(slice(None), slice(0, 2))])
+    whole = min(whole, time.perf_counter() - begin)
 threading.Timer(whole / 10, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
 begin = time.perf_counter()
 try:

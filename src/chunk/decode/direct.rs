@@ -28,6 +28,9 @@ use crate::memory::Scratch;
 
 const CHECKSUM_LEN: usize = 4;
 
+/// What decoding bzip2 takes at most: 100,000 bytes, and 4 for each of a block's 900,000 (its manual, section 2.5).
+const BZ2_STATE_LEN: usize = 3_700_000;
+
 /// A chain of `bytes`, optional checksums, at most one compressor, and optional checksums. Numbers may be shuffled
 /// inside of all of these.
 pub(super) struct Direct {
@@ -179,11 +182,18 @@ impl Direct {
         let decompressed = match self.compressor {
             // A block before and after its bytes are put in order, and what the library takes, are about as long.
             Some(Compressor::Blosc) => decoded.saturating_mul(2),
+            Some(Compressor::Bz2) => decoded.saturating_add(BZ2_STATE_LEN),
             // The encoded bytes are the decoded ones.
             None if self.swap == Swap::None => 0,
             _ => decoded,
         };
         decompressed.saturating_add(shuffled)
+    }
+
+    /// As [`working_len`](Self::working_len), where all is decoded into its place.
+    pub(super) fn working_len_into(&self) -> usize {
+        let in_place = self.shuffled > 1 || (self.compressor.is_some() && self.inner_checksums == 0);
+        self.working_len().saturating_sub(if in_place { self.decoded_len } else { 0 })
     }
 
     pub(super) fn to_native(&self, bytes: &mut [u8]) {
@@ -427,7 +437,7 @@ fn decompress(compressor: Compressor, encoded: &[u8], target: &mut [u8], scratch
     Ok(())
 }
 
-/// Whether a gzip file that starts with a member of `len` bytes ends with it: it ends in that length, and where else the
+/// Whether a gzip file that starts with a member of `len` bytes has no other: it ends in that length, and where else the
 /// member's trailer, which is that length, could stand, no other member starts. libdeflate does not tell where it stopped.
 ///
 /// Source: RFC 1952, section 2.3.

@@ -235,6 +235,15 @@ impl Decoder {
         }
     }
 
+    /// As [`working_len`](Self::working_len), for [`decode_into`](Self::decode_into), beside its target.
+    pub(crate) fn working_len_into(&self) -> usize {
+        match &self.path {
+            Path::Direct(direct) => direct.working_len_into(),
+            Path::Variable(_) | Path::Chain(_) => self.working_len(),
+            Path::Foreign(_) | Path::Empty => 0,
+        }
+    }
+
     /// Whether [`encoded_ranges`](Self::encoded_ranges) can be asked.
     pub(crate) fn reads_in_part(&self) -> bool {
         matches!(&self.path, Path::Direct(direct) if direct.reads_in_part())

@@ -13,6 +13,7 @@ const CHECKSUM: u8 = 1 << 2;
 const SINGLE_SEGMENT: u8 = 1 << 5;
 const BLOCK_HEADER_LEN: usize = 3;
 const REPEATED_BYTE: usize = 1;
+const COMPRESSED: usize = 2;
 
 /// The library's own limit; a window costs nothing, because what was decoded stays where it is.
 const WINDOW_LOG_MAX: u32 = 31;
@@ -69,11 +70,16 @@ fn header_len(encoded: &[u8]) -> Option<usize> {
     Some(MAGIC.len() + 1 + window + dictionary + content)
 }
 
-/// Where the block that begins at `at` ends. `None` if there is no whole block.
+/// Where the block that begins at `at` ends. `None` if there is no whole block, or one that says that nothing was
+/// compressed, which the library refuses only where it decodes all.
 fn next_block(encoded: &[u8], at: usize) -> Option<usize> {
     let header = encoded.get(at..at.checked_add(BLOCK_HEADER_LEN)?)?;
     let bits = usize::from(header[0]) | usize::from(header[1]) << 8 | usize::from(header[2]) << 16;
-    let len = if (bits >> 1) & 3 == REPEATED_BYTE { 1 } else { bits >> 3 };
+    let len = match (bits >> 1) & 3 {
+        REPEATED_BYTE => 1,
+        COMPRESSED if bits >> 3 == 0 => return None,
+        _ => bits >> 3,
+    };
     Some(at + BLOCK_HEADER_LEN + len).filter(|&end| end <= encoded.len())
 }
 
@@ -138,6 +144,8 @@ mod tests {
         refused(&[&encoded[..], &encoded].concat(), &mut target);
         refused(&[&[0x50, 0x2a, 0x4d, 0x18, 0, 0, 0, 0], &encoded[..]].concat(), &mut target);
         refused(&encoded, &mut target[1..]);
+        let start = header_len(&encoded).unwrap();
+        refused(&[&encoded[..start], &[4, 0, 0], &encoded[start..]].concat(), &mut target);
         for len in (0..20).chain([encoded.len() / 2, encoded.len() - 1]) {
             refused(&encoded[..len], &mut target);
         }
