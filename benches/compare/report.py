@@ -55,9 +55,9 @@ LEGEND = """\
   methods of a workload ran in turn, round by round.
 - `peak`: the most memory that the first call took beyond what the process had before, the result
   included.
-- `chunks decoded`, `MB decoded` and `MB read`: by the counters of zarrow and of TensorStore, by
-  counting calls of zarr-python's codecs and the files that zarrs opened, and by the kernel's count
-  of bytes read. A `-` is what could not be counted.
+- `chunks decoded` and `MB read`: by the counters of zarrow and of TensorStore, by counting calls of
+  zarr-python's codecs and the files that zarrs opened, and by the kernel's count of bytes read.
+  `MB decoded`: by zarrow's. A `-` is what could not be counted.
 - `limit`: a program that reads and decodes each touched chunk once, and copies each piece to its
   place in fresh memory, by a plan that it is given. With a cold page cache, it is the longer of
   that from a warm one and of a parallel read of the chunks. A reader that decodes parts of chunks

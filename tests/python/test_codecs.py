@@ -72,6 +72,37 @@ def test_numcodecs_of_version_2(tmp_path: Path, name: str, order: Any) -> None:
         assert stats.chunks_decoded == 15
 
 
+@pytest.mark.parametrize("shards", [None, (14, 10)])
+def test_lz4_in_checksums_is_not_left_to_others(tmp_path: Path, shards: Any) -> None:
+    """With one checksum around it and with two."""
+    for count in (1, 2):
+        lz4 = {"name": "numcodecs.lz4", "configuration": {}}
+        array = zarr.create_array(
+            tmp_path / str(count), data=values_of("int32"), chunks=CHUNKS, shards=shards,
+            compressors=[lz4, *[{"name": "crc32c"}] * count],
+        )  # fmt: skip
+        rows, stats = zarrow.read_ragged(tmp_path / str(count), BOXES, return_stats=True)
+        oracle.assert_reads(rows, np.asarray(array[:]), BOXES)
+        assert (stats.chunks_foreign, stats.chunks_decoded) == (0, 16)
+
+
+@pytest.mark.parametrize("dtype", ["<f4", ">f4", ">i8", ">c16"])
+@pytest.mark.parametrize("shuffle", [0, 1])
+def test_blosc_blocks_in_either_byte_order(tmp_path: Path, dtype: str, shuffle: int) -> None:
+    """Of a chunk only the blocks that hold wanted elements are decoded."""
+    values = (np.arange(200_000) * 7919 % 1013).astype(dtype)
+    array = zarr.create_array(
+        tmp_path / "a", shape=values.shape, chunks=(100_000,), dtype=dtype, zarr_format=2,
+        compressors=numcodecs.Blosc("lz4", 5, shuffle, blocksize=1 << 14),
+    )  # fmt: skip
+    array[:] = values
+    slices = [slice(start, start + 100) for start in range(30_001, 200_000, 40_000)]
+    rows, stats = zarrow.read_ragged(tmp_path / "a", slices, return_stats=True)
+    oracle.assert_reads(rows, values.astype(values.dtype.newbyteorder("=")), slices)
+    assert stats.chunks_decoded == 2
+    assert stats.bytes_decoded < values.nbytes // 4
+
+
 @pytest.mark.parametrize("name", ["lz4", "lzma", "zlib", "crc32", "adler32", "fletcher32"])
 @pytest.mark.parametrize("sharded", [False, True, "outside", "outside alone"])
 def test_numcodecs_of_version_3(tmp_path: Path, name: str, sharded: bool | str) -> None:

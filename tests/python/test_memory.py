@@ -95,7 +95,7 @@ def test_the_limit_holds_for_the_process(large: Path) -> None:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="ru_maxrss is in KiB on Linux")
 def test_the_limit_holds_for_fronts_of_chunks(tmp_path: Path) -> None:
-    """What zstd refers back to, as far as the whole chunk, has no memory of its own."""
+    """Zstd, which may refer back to the chunk's begin, has no window beside what it decodes."""
     values = np.random.default_rng(1).integers(0, 16, CHUNK, dtype="u1")
     array = zarr.create_array(
         tmp_path, shape=(12 * CHUNK,), chunks=(CHUNK,), dtype="u1", compressors=ZstdCodec(level=19)
