@@ -47,8 +47,8 @@ impl Drop for Told {
     }
 }
 
-/// Reads that are carried out. In a child that was forked it may count some of its parent's: then
-/// slices end though nobody waits.
+/// Reads that are carried out. In a child that was forked it may count some of its parent's: then slices end though
+/// nobody waits.
 static READS: AtomicUsize = AtomicUsize::new(0);
 
 /// A read that is carried out.

@@ -21,6 +21,14 @@ BUILT_IN: dict[type[Exception], type[Exception]] = {
     zarrow.AllocationError: MemoryError,
 }
 
+# For a script: memory in bytes, by the system's count. The peak is `VmHWM`:
+# `ru_maxrss` is at least that of the process from which this one was forked.
+STATUS = """
+def status(key):
+    lines = open("/proc/self/status").read().splitlines()
+    return next(int(line.split()[1]) * 1024 for line in lines if line.startswith(key))
+"""
+
 
 @contextmanager
 def fails(
