@@ -191,25 +191,28 @@ impl Recipe {
         let padded = self.padded();
         let fill = vec![7; padded.item];
         // zarrs does not know lz4: it writes what is compressed.
-        let (known, is_lz4) = match self.codecs.split_last() {
-            Some((last, others)) if *last == lz4() => (others, true),
-            _ => (&self.codecs[..], false),
-        };
+        let lz4 = self.codecs.iter().position(|codec| *codec == lz4());
+        let known = &self.codecs[..lz4.unwrap_or(self.codecs.len())];
         let array = lib::create(&store, PATH, &padded.shape, &self.chunk, &self.element, &fill, known);
         for (index, bytes) in padded.bytes.chunks(padded.bytes.len() / 3).enumerate() {
             array.store_chunk(&[index as u64, 0], ArrayBytes::new_flen(bytes.to_vec())).expect("chunk");
             if let Some(blocks) = &self.blocks {
                 lib::set(&store, &format!("a/c/{index}/0"), blocks.encode(bytes));
             }
-            if is_lz4 {
+            if let Some(lz4) = lz4 {
                 let key = format!("a/c/{index}/0");
                 let stored = lib::get(&store, &key).to_vec();
                 let block = stream("lz4", &stored);
                 assert!(block.len() < stored.len(), "not compressed");
-                lib::set(&store, &key, [&(stored.len() as u32).to_le_bytes()[..], &block].concat());
+                let mut bytes = [&(stored.len() as u32).to_le_bytes()[..], &block].concat();
+                for codec in &self.codecs[lz4 + 1..] {
+                    assert_eq!(*codec, crc32c());
+                    bytes = damage::sealed(bytes);
+                }
+                lib::set(&store, &key, bytes);
             }
         }
-        if is_lz4 {
+        if lz4.is_some() {
             let mut metadata: Value = serde_json::from_slice(&lib::get(&store, "a/zarr.json")).expect("JSON");
             metadata["codecs"] = Value::from(self.codecs.clone());
             lib::set(&store, "a/zarr.json", metadata.to_string().into_bytes());
@@ -447,11 +450,13 @@ fn zstd_recipes() -> Vec<Recipe> {
 }
 
 fn lz4_recipes() -> Vec<Recipe> {
-    let recipe = |codecs: &[Value]| Recipe::new(Family::Lz4, Format::Lz4, codecs);
+    let recipe = |format: Format, codecs: &[Value]| Recipe::new(Family::Lz4, format, codecs);
     vec![
-        recipe(&[bytes_codec(), lz4()]),
-        recipe(&[big_endian(), lz4()]).of(ElementType::Int32),
-        recipe(&[transpose(), bytes_codec(), lz4()]).of(ElementType::UInt8),
+        recipe(Format::Lz4, &[bytes_codec(), lz4()]),
+        recipe(Format::Lz4, &[big_endian(), lz4()]).of(ElementType::Int32),
+        recipe(Format::Lz4, &[transpose(), bytes_codec(), lz4()]).of(ElementType::UInt8),
+        recipe(sealed(Format::Lz4), &[bytes_codec(), lz4(), crc32c()]).checked(),
+        recipe(sealed(sealed(Format::Lz4)), &[transpose(), big_endian(), lz4(), crc32c(), crc32c()]).checked(),
     ]
 }
 

@@ -339,7 +339,8 @@ fn bz2_lies(intact: &[u8]) -> Vec<Damage> {
 
 const SEAL_LEN: usize = 4;
 
-fn sealed(mut bytes: Vec<u8>) -> Vec<u8> {
+/// `bytes` with their CRC32C behind them.
+pub(crate) fn sealed(mut bytes: Vec<u8>) -> Vec<u8> {
     bytes.extend_from_slice(&crc32c::crc32c(&bytes).to_le_bytes());
     bytes
 }
