@@ -22,7 +22,9 @@ pub(crate) struct Groups {
 impl Groups {
     /// Groups `pieces` by keys less than `keys`, each of `blocks` in a thread of its own: all of `pieces` in order.
     pub(super) fn new<P: Pieces>(pieces: &P, keys: u64, blocks: &[Range<usize>]) -> Result<Self> {
-        // Counting needs a table over all keys, in each thread. Where that is out of proportion, sort instead.
+        // Counting needs a table over all keys, in each thread. Where that is out of proportion, sort instead. Hashing keys
+        // was tried: a third of the time for a million pieces of 10,000 keys, three times for as many keys as pieces, and in
+        // the whole plan no difference that could be measured.
         let tables =
             |pieces: usize| join(blocks, usize::try_from(pieces as u64 * 2 / keys.max(1)).unwrap_or(usize::MAX));
         let counting = |pieces: usize| keys <= (pieces as u64).saturating_mul(4).max(P::FEW_KEYS);

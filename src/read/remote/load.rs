@@ -8,11 +8,11 @@ use crate::store::remote::flow::MOST;
 const LEAST: usize = 64;
 
 /// Without a memory limit, so many bytes may be on their way, most of them in sockets.
-pub(super) const ON_THE_WAY: usize = 96 << 20;
+pub(super) const ON_THE_WAY: usize = 80 << 20;
 
 /// Without a memory limit, bytes that are fetched and not decoded yet, and the buffers of connections, take so much, as far
 /// as the lengths of values are guessed right.
-const ALL: usize = 128 << 20;
+const ALL: usize = 112 << 20;
 
 /// A connection keeps a buffer as long as the body that it read last, but no longer than this.
 const BUFFER: usize = 416 << 10;
@@ -109,7 +109,7 @@ mod tests {
     fn what_connections_keep_is_no_room() {
         assert_eq!(room(0), ALL);
         assert_eq!(room(256 << 10), 32 << 20);
-        assert_eq!(room(64 << 10), 64 << 20);
+        assert_eq!(room(64 << 10), 48 << 20);
         assert_eq!(room(4 << 20), ALL - LEAST * BUFFER);
         assert_eq!(room(usize::MAX), ALL - LEAST * BUFFER);
     }
