@@ -57,18 +57,22 @@ pub(crate) fn interruptibly<T: Send>(
     work: impl FnOnce(Arc<AtomicBool>) -> zarrow::Result<T> + Send,
 ) -> PyResult<T> {
     let cancel = Arc::new(AtomicBool::new(false));
-    let mut interrupt = None;
+    let (mut interrupt, mut no_thread) = (None, None);
     let outcome = detach(py, || {
         let (done, wait) = mpsc::sync_channel(1);
         thread::scope(|scope| {
             let flag = cancel.clone();
-            scope.spawn(move || {
+            let spawned = thread::Builder::new().spawn_scoped(scope, move || {
                 fork::set_own_thread();
                 // A panic leaves nothing sent, which the other end sees.
                 if let Ok(outcome) = catch_unwind(AssertUnwindSafe(|| work(flag))) {
                     let _ = done.send(outcome);
                 }
             });
+            if let Err(source) = spawned {
+                no_thread = Some(source);
+                return None;
+            }
             loop {
                 match wait.recv_timeout(PATIENCE) {
                     Ok(outcome) => return Some(outcome),
@@ -102,6 +106,13 @@ pub(crate) fn interruptibly<T: Send>(
             Ok(outcome)
         }
         (None, Some(Err(error))) => Err(to_python(py, &error)),
-        (None, None) => Err(exception(py, "ZarrowError", "the working thread panicked; please report this".to_owned())),
+        (None, None) => Err(match no_thread {
+            Some(source) => {
+                let message =
+                    format!("no thread could be started: {source}; raise the limit of processes, or end some");
+                exception(py, "AllocationError", message)
+            }
+            None => exception(py, "ZarrowError", "the working thread panicked; please report this".to_owned()),
+        }),
     }
 }

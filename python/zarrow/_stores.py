@@ -176,7 +176,8 @@ class Bridge:
             except BaseException as error:  # noqa: BLE001 whoever waits for the answer has to be told
                 reply(None, f"{type(error).__name__}: {error}")
 
-        if isinstance(self._store, dict):
+        # What inherits from dict may wait for its values, and this thread is one that must not.
+        if type(self._store) is dict:
             answer()
             return None
         return _threads.pool().submit(answer)

@@ -1,10 +1,11 @@
 //! The read of one array: what is done with one of its read chunks.
 
+mod stored;
+
 use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Instant;
 
 use zarrs::storage::StoreKey;
 
@@ -12,7 +13,7 @@ use super::MissingChunks;
 use super::demand::{Demand, Need};
 use super::fetch::{Fetch, Fetched, Place, READ_GAP};
 use super::run::locate;
-use super::scatter::{Claim, PieceScratch, Scatter};
+use super::scatter::{Claim, PieceScratch, Scatter, Wanted};
 use super::stats::Counters;
 use super::stretch::Stretch;
 use super::validity::Validity;
@@ -53,6 +54,8 @@ pub(super) struct ColumnRead<'a> {
     /// How many workers share the read.
     workers: usize,
     missing: AtomicUsize,
+    /// Those of which the cache knew it, so that nobody was asked.
+    known_missing: AtomicUsize,
 }
 
 /// The right to a read chunk, where it lies, and what is needed of it.
@@ -64,8 +67,10 @@ struct Member {
 
 /// What came of a read chunk.
 pub(super) enum Arrived {
-    /// The store does not hold it.
-    Missing,
+    /// The store does not hold it; `is_known` if it was not asked because the cache knew.
+    Missing {
+        is_known: bool,
+    },
     Encoded(Held),
     Decoded(Arc<Vec<u8>>),
     Values(Arc<Elements<'static>>),
@@ -115,7 +120,7 @@ impl<'a> ColumnRead<'a> {
             Some(variable) => Cow::Owned(variable.fill_value().to_vec()),
             None => fill_value(array, element),
         };
-        let missing = AtomicUsize::new(0);
+        let (missing, known_missing) = (AtomicUsize::new(0), AtomicUsize::new(0));
         Self {
             array,
             scatter,
@@ -128,6 +133,7 @@ impl<'a> ColumnRead<'a> {
             cache: None,
             workers,
             missing,
+            known_missing,
         }
     }
 
@@ -174,9 +180,12 @@ impl<'a> ColumnRead<'a> {
         let key = self.key(claim.chunk());
         self.count_pieces(&claim, worker);
         let outcome = match (held, keep) {
-            (Arrived::Missing, keep) => {
+            (Arrived::Missing { is_known }, keep) => {
                 if let Some((promise, version)) = keep {
                     promise.keep(Cached::Absent, version);
+                }
+                if is_known {
+                    self.known_missing.fetch_add(1, Ordering::Relaxed);
                 }
                 Ok(Some(claim))
             }
@@ -221,7 +230,7 @@ impl<'a> ColumnRead<'a> {
             return variable.chunk(claim, (&self.fetch, place, key), &self.scatter, keep, worker);
         }
         let decoder = self.fetch.decoder(place);
-        let need = self.need(decoder, place.known_len(), &Demand::default(), place.value().is_held());
+        let need = self.need(decoder, place, &Demand::default());
         // What is kept has memory of its own, into which it is decoded.
         let decoded = room(decoder.working_len_into().saturating_add(decoder.decoded_len()));
         let need = Need { decoded, ..need };
@@ -319,30 +328,6 @@ impl<'a> ColumnRead<'a> {
         self.name_error(error.at_key(self.key(chunk).as_str()))
     }
 
-    /// Whether read chunks that `decoder` decodes are stored as they are decoded.
-    pub(super) fn is_stored_as_is(&self, decoder: &Decoder) -> bool {
-        decoder.granularity() == Granularity::Stored && self.variable.is_none()
-    }
-
-    /// Of a claimed read chunk that `decoder` decodes and that is stored as it is, the bytes that are wanted, with gaps of up
-    /// to `gap` bytes read over. `None` if that is all of it.
-    pub(super) fn ranges(
-        &self,
-        decoder: &Decoder,
-        claim: &Claim,
-        gap: usize,
-        pieces: &mut PieceScratch,
-    ) -> Result<Option<Vec<Range<usize>>>> {
-        if !self.is_stored_as_is(decoder) || self.cache.is_some() || decoder.decoded_len() <= READ_GAP {
-            return Ok(None);
-        }
-        let len = decoder.decoded_len();
-        let demand = self.ranges_or_all(claim, len, gap.max(READ_GAP), pieces)?;
-        // A server that knows no ranges can be asked for all.
-        let is_all = |wanted: &Vec<Range<usize>>| matches!(&wanted[..], [all] if *all == (0..len));
-        Ok(demand.wanted.filter(|wanted| demand.in_ranges && !is_all(wanted)))
-    }
-
     fn count_pieces(&self, claim: &Claim, worker: &Worker<'_>) {
         let pieces = self.scatter.part().groups().rows(claim.chunk()).len();
         worker.counters.took(pieces, self.array.decoded_len_of(self.id(claim.chunk())) as usize);
@@ -357,7 +342,8 @@ impl<'a> ColumnRead<'a> {
         } else {
             self.fetch.read_ahead(chunk);
         }
-        let located = self.fetch.locate(id, key, &mut worker.scratch.index, worker.counters)?;
+        let cached_index = self.array.sharding().and_then(|_| self.cached_index(self.part().grid().shard(id)));
+        let located = self.fetch.locate(id, (key, cached_index), &mut worker.scratch.index, worker.counters)?;
         let Some(place) = located else {
             if let Some((cache, at)) = self.cached(id)
                 && let Lookup::Miss(promise) = cache.look(at, Some(&Version::from(ABSENT)))
@@ -418,7 +404,7 @@ impl<'a> ColumnRead<'a> {
     fn longest_stretch(&self, worker: &Worker<'_>) -> u64 {
         let most = self.array.source().request().most;
         let most = worker.reservation.limit().map_or(most, |limit| {
-            let others = self.need(self.array.decoder(), None, &Demand::default(), false);
+            let others = self.need_of(self.array.decoder(), None, &Demand::default());
             let others = Need { encoded: 0, ..others }.total();
             // Buffers are rounded up by an eighth or a page.
             most.min((limit / self.workers).saturating_sub(others).saturating_sub(1 << 12) / 9 * 8)
@@ -479,7 +465,7 @@ impl<'a> ColumnRead<'a> {
         let mut need = Need { encoded: room((span.end - span.start) as usize), ..Need::default() };
         for member in &members {
             let decoder = self.fetch.decoder(&member.place);
-            let Need { decoded, cast, index, .. } = self.need(decoder, member.place.known_len(), &member.demand, false);
+            let Need { decoded, cast, index, .. } = self.need(decoder, &member.place, &member.demand);
             need = Need {
                 decoded: need.decoded.max(decoded),
                 cast: need.cast.max(cast),
@@ -527,46 +513,50 @@ impl<'a> ColumnRead<'a> {
             return Ok(Demand::default());
         }
         if in_ranges {
-            return self.ranges_or_all(claim, len, READ_GAP, pieces);
+            return match place.value() {
+                Value::Held(held) => self.ranges_of_held(claim, held, pieces),
+                _ => self.ranges_or_all(claim, len, READ_GAP, pieces),
+            };
         }
         if let Some(run) = self.scatter.only_run(claim, pieces)? {
             let run = self.uncast(run.source)..self.uncast(run.source + run.len);
-            return Ok(Demand { wanted: (run != (0..len)).then(|| vec![run]), in_ranges, one_run: true });
+            let wanted = (run != (0..len)).then(|| vec![run]);
+            return Ok(Demand { wanted, one_run: true, ..Demand::default() });
         }
-        Ok(Demand { wanted: self.wanted(claim, len, 0, pieces)?, in_ranges, one_run: false })
+        let wanted = self.wanted(claim, len, 0, pieces)?.map(|(wanted, _)| wanted);
+        Ok(Demand { wanted, ..Demand::default() })
     }
 
-    /// The bytes that are wanted of a read chunk of `len` bytes that is stored as it is, if they are not nearly all.
-    fn ranges_or_all(&self, claim: &Claim, len: usize, gap: usize, pieces: &mut PieceScratch) -> Result<Demand> {
-        if let Some(run) = self.scatter.only_run(claim, pieces)? {
-            let run = self.uncast(run.source)..self.uncast(run.source + run.len);
-            return Ok(Demand { wanted: Some(vec![run]), in_ranges: true, one_run: true });
-        }
-        let wanted = self.wanted(claim, len, gap, pieces)?;
-        let wanted = wanted.filter(|wanted| wanted.iter().map(Range::len).sum::<usize>() <= len / 8 * 7);
-        Ok(Demand { in_ranges: wanted.is_some(), wanted, one_run: false })
-    }
-
-    /// The bytes of the claimed read chunk of `len` bytes that are wanted, with gaps of up to `gap` bytes read over. `None` if
-    /// that is all.
+    /// The bytes of the claimed read chunk of `len` bytes that are wanted, with gaps of up to `gap` bytes read over, and how
+    /// many bytes are copied from them. `None` if that is all.
     fn wanted(
         &self,
         claim: &Claim,
         len: usize,
         gap: usize,
         pieces: &mut PieceScratch,
-    ) -> Result<Option<Vec<Range<usize>>>> {
+    ) -> Result<Option<(Vec<Range<usize>>, usize)>> {
         let wanted = self.scatter.wanted(claim, self.after_cast(gap), ranges_limit(len), pieces)?;
-        let mut wanted = wanted.map(std::mem::take);
-        for range in wanted.iter_mut().flatten() {
+        let Some(Wanted { ranges, copied }) = wanted else { return Ok(None) };
+        let mut ranges = std::mem::take(ranges);
+        for range in &mut ranges {
             *range = self.uncast(range.start)..self.uncast(range.end);
         }
-        Ok(wanted)
+        Ok(Some((ranges, self.uncast(copied))))
     }
 
-    /// What reading a read chunk takes of memory, at most. `known_len` is its encoded length, if that is known; if it `is_held`,
-    /// its encoded bytes are there already.
-    fn need(&self, decoder: &Decoder, known_len: Option<u64>, demand: &Demand, is_held: bool) -> Need {
+    /// What reading the read chunk at `place` takes of memory, at most.
+    fn need(&self, decoder: &Decoder, place: &Place, demand: &Demand) -> Need {
+        let need = self.need_of(decoder, place.known_len(), demand);
+        match place.value() {
+            // Its encoded bytes are there already, and may have to be put together.
+            Value::Held(held) => Need { encoded: room(self.copied_of(held, decoder, demand)), index: 0, ..need },
+            _ => need,
+        }
+    }
+
+    /// What reading a read chunk takes of memory, at most. `known_len` is its encoded length, if that is known.
+    fn need_of(&self, decoder: &Decoder, known_len: Option<u64>, demand: &Demand) -> Need {
         let wanted = demand.wanted_len().unwrap_or(decoder.decoded_len());
         // A single run goes straight to its place.
         let cast = if self.cast.is_none() || demand.one_run { 0 } else { self.after_cast(wanted) };
@@ -576,9 +566,6 @@ impl<'a> ColumnRead<'a> {
             (false, Some(len)) => (len as usize, decoder.working_len()),
             (false, None) => (encoded_bound(decoder.decoded_len()), decoder.working_len()),
         };
-        if is_held {
-            return Need { encoded: 0, decoded: room(decoded), cast: room(cast), index: 0 };
-        }
         Need { encoded: room(encoded), decoded: room(decoded), cast: room(cast), index: self.fetch.index_memory() }
     }
 
@@ -614,7 +601,7 @@ impl<'a> ColumnRead<'a> {
     fn read(&self, member: Member, key: &StoreKey, worker: &mut Worker<'_>) -> Result<Option<Claim>> {
         let is_held = member.place.value().is_held();
         let decoder = self.fetch.decoder(&member.place);
-        worker.require(&self.need(decoder, member.place.known_len(), &member.demand, is_held), "one chunk")?;
+        worker.require(&self.need(decoder, &member.place, &member.demand), "one chunk")?;
         if member.demand.in_ranges {
             self.read_ranges(member, key, worker)?;
             worker.hold(0);
@@ -672,45 +659,6 @@ impl<'a> ColumnRead<'a> {
         let out = decoder.decode(encoded, wanted, direct)?;
         counters.decoded(out.decompressed);
         self.copy(claim, &out.bytes, &out.extents, demand, cast, pieces)
-    }
-
-    /// Reads only the wanted bytes of a read chunk that is stored as it is.
-    fn read_ranges(&self, member: Member, key: &StoreKey, worker: &mut Worker<'_>) -> Result<()> {
-        let Member { mut claim, place, demand } = member;
-        let decoder = self.fetch.decoder(&place);
-        let WorkerScratch { encoded, cast, pieces, .. } = &mut worker.scratch;
-        let wanted = demand.wanted.as_deref().unwrap_or_default();
-        let bytes = wanted.iter().map(Range::len).sum();
-        if !place.value().is_held() {
-            worker.counters.fetched(bytes);
-        }
-        worker.counters.decoded(bytes);
-        if demand.one_run && self.cast.is_none() {
-            return self.write_run(claim, pieces, |_, target| {
-                self.fetch.fetch_stored(&place, key, wanted, target)?;
-                decoder.to_native(target);
-                Ok(())
-            });
-        }
-        self.fetch.expect_ranges(&place, wanted);
-        if self.cast.is_none() {
-            // As many ranges as pieces: each is one.
-            let began = Instant::now();
-            let left = self.scatter.write_lines(claim, wanted.len(), |run, target| {
-                place.read_into(key, run.start, target)?;
-                decoder.to_native(target);
-                Ok(())
-            })?;
-            let Some(left) = left else {
-                self.fetch.observe(bytes, wanted.len(), began);
-                return Ok(());
-            };
-            claim = left;
-        }
-        let buffer = encoded.grow(bytes)?;
-        let extents = self.fetch.fetch_stored(&place, key, wanted, buffer)?;
-        decoder.to_native(buffer);
-        self.copy(claim, buffer, &extents, &demand, cast, pieces)
     }
 
     /// Copies the pieces of the claimed read chunk from its bytes, which are in native byte order, and casts them where
@@ -780,7 +728,7 @@ impl<'a> ColumnRead<'a> {
     /// [`ErrorKind::Store`] if chunks are missing because the array itself is gone: their fill values would be made up.
     pub(super) fn finish(self, counters: &Counters, cancel: &Cancel) -> Result<(Scatter<'a>, usize)> {
         let missing = self.missing.load(Ordering::Relaxed);
-        if missing > 0
+        if missing > self.known_missing.load(Ordering::Relaxed)
             && let Some(key) = self.array.metadata_key()
             && !self.is_there(key, counters, cancel)?
         {

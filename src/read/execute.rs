@@ -202,7 +202,9 @@ impl Limits {
             return Self { decoded: Some(limit), fetched: None };
         }
         let decoding = arrays().map(|array| array.decoder().working_len()).max().unwrap_or(0);
-        let for_all = decoding.saturating_mul(2 * threads);
+        // What came in parts may have to be put together before it is decoded.
+        let copying = arrays().map(|array| array.decoder().decoded_len()).max().unwrap_or(0);
+        let for_all = decoding.saturating_mul(2 * threads).saturating_add(copying);
         // Values of variable length are held until all are there.
         let is_variable = columns.iter().any(|column| column.element.is_variable());
         let fetched = if is_variable { limit / 4 } else { limit.saturating_sub(for_all).max(limit / 2) };

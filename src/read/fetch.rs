@@ -14,11 +14,12 @@ use super::demand::Demand;
 use super::run::merge;
 use super::shards::{Shard, Shards};
 use super::stats::Counters;
+use crate::cache::{ChunkCache, Key as CacheKey};
 use crate::chunk::{Array, Decoder, Entry, Extent, Sharding};
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::Scratch;
 use crate::plan::Part;
-use crate::store::{Encoded, Value};
+use crate::store::{Encoded, Mapped, Value};
 
 /// Stored bytes that nobody wants are read over where they are no more than this: a read costs as much as they do.
 pub(super) const READ_GAP: usize = 16 << 10;
@@ -76,6 +77,13 @@ impl Place {
         self.value().read_into(key, self.start() + at as u64, target)
     }
 
+    /// Maps what `ranges` span of the encoded bytes into memory, where that can be done and they are there already.
+    pub(super) fn map(&self, ranges: &[Range<usize>]) -> Option<Mapped> {
+        let end = ranges.last()?.end as u64;
+        self.known_len().filter(|len| end <= *len)?;
+        self.value().map(self.start(), ranges)
+    }
+
     /// Encoded length in bytes, where it is known.
     pub(super) fn known_len(&self) -> Option<u64> {
         match self {
@@ -97,6 +105,11 @@ impl<'a> Fetch<'a> {
         }
         let chunks = self.part.groups().chunks();
         self.ahead.tell(chunk, chunks.len(), |next| self.tell(chunks[chunk], chunks[next]));
+    }
+
+    /// Whether reads wait for the disk.
+    pub(super) fn is_cold(&self) -> bool {
+        self.ahead.is_cold()
     }
 
     /// Tells a slow disk of the ranges of the read chunk at `place` that will be read.
@@ -132,11 +145,12 @@ impl<'a> Fetch<'a> {
         }
     }
 
-    /// Where the read chunk `id`, part of the value of `key`, lies. `None` if the store is known not to hold it.
+    /// Where the read chunk `id`, part of the value of `key`, lies; the index of its shard may be `cached`. `None` if the store
+    /// is known not to hold it.
     pub(super) fn locate(
         &self,
         id: u64,
-        key: &StoreKey,
+        (key, cached): (&StoreKey, Option<(&ChunkCache, CacheKey)>),
         scratch: &mut Scratch,
         counters: &Counters,
     ) -> Result<Option<Place>> {
@@ -145,7 +159,7 @@ impl<'a> Fetch<'a> {
             return self.place(id, value).map(Some);
         }
         let grid = self.part.grid();
-        let shard = self.shards.get(self.array, self.part, grid.shard(id), key, scratch, counters)?;
+        let shard = self.shards.get(self.array, self.part, grid.shard(id), (key, cached), scratch, counters)?;
         let Some(shard) = shard else { return Ok(None) };
         Ok(match shard.index.entry(grid.in_shard(id))? {
             Entry::Missing => None,

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use zarrs::storage::StoreKey;
 
 use super::stats::Counters;
+use crate::cache::{Cached, ChunkCache, Found, Key as CacheKey};
 use crate::chunk::{Array, Entry, ShardIndex};
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::{Scratch, reserve};
@@ -16,7 +17,7 @@ use crate::store::Value;
 /// A shard that is open: its value and its index.
 pub(super) struct Shard {
     pub(super) value: Value,
-    pub(super) index: ShardIndex,
+    pub(super) index: Arc<ShardIndex>,
     /// The plan's read chunks that it stores, by where they start: their positions in the plan, counted from `first`.
     order: Vec<u32>,
     first: usize,
@@ -24,7 +25,7 @@ pub(super) struct Shard {
 
 impl Shard {
     /// `chunks` are the positions in the plan of the read chunks that lie in the shard.
-    fn new(value: Value, index: ShardIndex, part: &Part, chunks: Range<usize>) -> Result<Self> {
+    fn new(value: Value, index: Arc<ShardIndex>, part: &Part, chunks: Range<usize>) -> Result<Self> {
         let mut shard = Self { value, index, order: Vec::new(), first: chunks.start };
         // A single one has no neighbours; more than this many have no room in memory.
         if chunks.len() > 1 && u32::try_from(chunks.len()).is_ok() {
@@ -117,13 +118,13 @@ impl Shards {
         at.map(|at| &self.slots[at]).map_err(|_| Error::new(ErrorKind::Internal, "a shard outside the plan"))
     }
 
-    /// The shard, opened if this is its first use, or `None` if the store does not hold it.
+    /// The shard, opened if this is its first use, or `None` if the store does not hold it. Its index may be `cached`.
     pub(super) fn get(
         &self,
         array: &Array,
         part: &Part,
         number: u64,
-        key: &StoreKey,
+        (key, cached): (&StoreKey, Option<(&ChunkCache, CacheKey)>),
         scratch: &mut Scratch,
         counters: &Counters,
     ) -> Result<Option<Arc<Shard>>> {
@@ -134,13 +135,30 @@ impl Shards {
             State::Absent => return Ok(None),
             State::Closed => {}
         }
-        if let (Some(sharding), Some(value)) = (array.sharding_of(number)?, array.source().open(key)?)
-            && let Some(index) = sharding.read(&value, key, scratch)?
-        {
-            counters.fetched_index(sharding.encoded_len() as usize);
-            let shard = Arc::new(Shard::new(value, index, part, slot.chunks.clone())?);
-            *state = State::Open(shard.clone());
-            return Ok(Some(shard));
+        if let (Some(sharding), Some(value)) = (array.sharding_of(number)?, array.source().open(key)?) {
+            let version = value.version();
+            let (known, promise) = match cached.map(|(cache, at)| cache.look(at, version.as_ref())) {
+                Some(Found::Hit(Cached::Index(index), _)) => (Some(index), None),
+                Some(Found::Miss(promise)) => (None, Some(promise)),
+                // Another read makes it, which takes no longer here.
+                _ => (None, None),
+            };
+            let index = match known {
+                Some(index) => Some(index),
+                None => sharding.read(&value, key, scratch)?.map(|index| {
+                    counters.fetched_index(sharding.encoded_len() as usize);
+                    let index = Arc::new(index);
+                    if let Some(promise) = promise {
+                        promise.keep(Cached::Index(index.clone()), version);
+                    }
+                    index
+                }),
+            };
+            if let Some(index) = index {
+                let shard = Arc::new(Shard::new(value, index, part, slot.chunks.clone())?);
+                *state = State::Open(shard.clone());
+                return Ok(Some(shard));
+            }
         }
         *state = State::Absent;
         Ok(None)

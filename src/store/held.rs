@@ -37,6 +37,24 @@ impl Held {
         self.len
     }
 
+    /// Which of its bytes are held, sorted and disjoint, none next to each other.
+    pub(crate) fn ranges(&self) -> Vec<Range<usize>> {
+        let mut ranges: Vec<Range<usize>> = Vec::new();
+        for (start, bytes) in &self.parts {
+            let (start, end) = (*start as usize, *start as usize + bytes.len());
+            match ranges.last_mut() {
+                Some(last) if last.end >= start => last.end = last.end.max(end),
+                _ => ranges.push(start..end),
+            }
+        }
+        ranges
+    }
+
+    /// Whether what is held is in one part, so that [`read`](Self::read) copies nothing.
+    pub(crate) fn is_one(&self) -> bool {
+        self.parts.len() <= 1
+    }
+
     /// The bytes `start..start + len`: as they are if one part has them, else copied to `scratch`.
     pub(crate) fn read<'a>(&self, start: u64, len: u64, scratch: &'a mut Scratch) -> Result<Encoded<'a>> {
         let end = start.saturating_add(len);
@@ -85,6 +103,10 @@ mod tests {
         let parts = [part(10..30), part(30..31), part(31..60), part(70..90)];
         let held = Held::cut(&parts, &(20..80));
         assert_eq!(held.len(), 60);
+        assert_eq!((held.ranges(), held.is_one()), (vec![0..40, 50..60], false));
+        let one = Held::cut(&parts, &(30..31));
+        assert_eq!((one.ranges(), one.is_one()), (vec![std::ops::Range { start: 0, end: 1 }], true));
+        assert!(Held::cut(&parts, &(60..70)).ranges().is_empty());
         for start in 0..60_u64 {
             for len in 0..=60 - start {
                 let (from, to) = (start as usize + 20, (start + len) as usize + 20);

@@ -2,6 +2,8 @@
 
 mod held;
 mod local;
+#[cfg_attr(not(target_os = "linux"), path = "unmapped.rs")]
+mod mapped;
 #[cfg_attr(
     not(feature = "object-store"),
     allow(dead_code, unused_imports, unused_variables, reason = "some is for object stores alone")
@@ -10,6 +12,7 @@ pub(crate) mod remote;
 mod zip;
 
 use std::fs::File;
+use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::Arc;
@@ -19,7 +22,8 @@ use zarrs::storage::{Bytes, ReadableStorage, StorageError, StoreKey};
 
 pub(crate) use self::held::Held;
 pub(crate) use self::local::LocalDirectory;
-use self::remote::{Remote, Want, wait};
+pub(crate) use self::mapped::Mapped;
+use self::remote::{Remote, Want, documents, wait};
 use self::zip::Deflated;
 pub(crate) use self::zip::ZipFile;
 use crate::cache::Version;
@@ -106,7 +110,8 @@ impl Source {
         }
     }
 
-    /// The whole values of `keys`, each `None` if the store does not hold it: of a remote store, asked for at once.
+    /// The whole values of `keys`, each `None` if the store does not hold it; of a remote store, as
+    /// [`documents`](remote::documents).
     pub(crate) fn get_all(&self, keys: &[StoreKey], cancel: &Cancel) -> Vec<Result<Option<Bytes>>> {
         let Self::Remote(remote) = self else {
             let get = |key| {
@@ -118,12 +123,7 @@ impl Source {
             };
             return keys.iter().map(get).collect();
         };
-        let ask = |key: &StoreKey| {
-            let (remote, key) = (remote.clone(), key.clone());
-            async move { remote.get(&key, &Want::All).await }
-        };
-        let all = futures_util::future::join_all(keys.iter().map(ask));
-        match wait(all, cancel) {
+        match wait(documents(remote.clone(), keys.to_vec()), cancel) {
             Ok(values) => values,
             Err(error) => vec![Err(error)],
         }
@@ -134,7 +134,7 @@ impl Source {
         match self {
             Self::Local(directory) => Some(format!("file:{}", directory.root().display())),
             Self::Zip(zip) => {
-                let version = File::open(zip.path()).ok().and_then(|file| local::version(&file))?;
+                let version = local::version(zip.file())?;
                 Some(format!("zip:{}:{version}", zip.path().display()))
             }
             Self::Remote(remote) => remote.identity().map(|identity| format!("remote:{identity}")),
@@ -225,6 +225,14 @@ impl Value {
     pub(crate) fn hint(&self, start: u64, len: u64) {
         if let Self::Local { file, start: first, .. } = self {
             local::hint(file, first.saturating_add(start), len);
+        }
+    }
+
+    /// Maps the bytes from `at` on that `ranges` span into memory, where that can be done and they are there already.
+    pub(crate) fn map(&self, at: u64, ranges: &[Range<usize>]) -> Option<Mapped> {
+        match self {
+            Self::Local { file, start, .. } => Mapped::new(file, start.saturating_add(at), ranges),
+            Self::Deflated(_) | Self::Storage(_) | Self::Remote(_) | Self::Held(_) => None,
         }
     }
 
@@ -351,7 +359,7 @@ pub(crate) fn changed() -> Error {
         .remedy("Do not write to the array during a read; read again.")
 }
 
-fn short(got: u64, expected: u64) -> Error {
+pub(crate) fn short(got: u64, expected: u64) -> Error {
     truncated(format!("the value has {got} bytes"))
         .expected(format!("at least {expected}, by the metadata or the shard index"))
 }

@@ -61,6 +61,10 @@ impl ZipFile {
         &self.path
     }
 
+    pub(super) fn file(&self) -> &File {
+        &self.file
+    }
+
     fn number(&self, key: &StoreKey) -> Option<usize> {
         self.archive.index_for_name(&format!("{}{}", self.prefix, key.as_str()))
     }

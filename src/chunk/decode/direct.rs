@@ -196,6 +196,11 @@ impl Direct {
         self.working_len().saturating_sub(if in_place { self.decoded_len } else { 0 })
     }
 
+    /// Whether [`to_native`](Self::to_native) changes nothing.
+    pub(super) fn is_native(&self) -> bool {
+        self.swap == Swap::None
+    }
+
     pub(super) fn to_native(&self, bytes: &mut [u8]) {
         self.swap.apply(bytes);
     }

@@ -274,6 +274,11 @@ impl Decoder {
         }
     }
 
+    /// Whether [`to_native`](Self::to_native) changes nothing.
+    pub(crate) fn is_native(&self) -> bool {
+        matches!(&self.path, Path::Direct(direct) if direct.is_native())
+    }
+
     /// Decodes one read chunk: at least the bytes in `wanted`, which are sorted and disjoint; all, if it is `None`.
     ///
     /// # Errors

@@ -10,7 +10,8 @@ use zarrs::storage::{Bytes, StoreKey};
 use super::units;
 use crate::cache::Version;
 use crate::error::{Error, ErrorKind, Result};
-use crate::store::remote::{Remote, Reply, Want};
+use crate::store::changed;
+use crate::store::remote::{Answer, Remote, Reply, Want};
 use crate::turn;
 
 /// One request of a packet.
@@ -41,7 +42,18 @@ pub(super) enum Brought {
     Nothing,
     /// The value is what it was.
     NothingNew,
-    Bytes(Bytes, Option<Version>, Option<OwnedSemaphorePermit>),
+    Bytes(Arrival),
+}
+
+/// The bytes of an answer.
+pub(super) struct Arrival {
+    pub(super) bytes: Bytes,
+    /// What tells this writing of the value from others.
+    pub(super) version: Option<Version>,
+    /// Bytes of the whole value, if the store said it.
+    pub(super) total: Option<u64>,
+    /// Their share of the memory.
+    pub(super) permit: Option<OwnedSemaphorePermit>,
 }
 
 /// Where memory is had for an answer.
@@ -49,8 +61,18 @@ pub(super) struct Memory {
     pub(super) semaphore: Arc<Semaphore>,
     pub(super) room: usize,
     pub(super) is_limited: bool,
+    /// How many bytes the answer is expected to have.
+    pub(super) due: usize,
     /// Bytes of requests in flight that have room.
     pub(super) arriving: Arc<AtomicUsize>,
+}
+
+impl Memory {
+    /// Room for `len` bytes, when there is some: all, if they are more than that.
+    async fn room_for(&self, len: u64) -> Result<OwnedSemaphorePermit> {
+        let permit = self.semaphore.clone().acquire_many_owned(units((len as usize).min(self.room))).await;
+        permit.map_err(|_| Error::new(ErrorKind::Cancelled, "the read was cancelled"))
+    }
 }
 
 pub(super) fn too_little_room(bytes: u64, room: usize) -> Error {
@@ -74,15 +96,18 @@ pub(super) async fn fetch(
     (waited, admitted): (&mut Option<Duration>, &mut usize),
 ) -> Result<Brought> {
     let Request { key, want, remote, checks, .. } = request;
-    let reply = remote.ask(key, want, checks.known.as_ref()).await?;
-    turn::offer();
-    let answer = match reply {
-        Reply::Absent => return Ok(Brought::Nothing),
-        Reply::Unchanged => return Ok(Brought::NothingNew),
-        Reply::Answer(answer) => answer,
+    // A store whose answers come whole has no place to leave them until there is room.
+    let mut ahead = None;
+    if let Some(memory) = memory.as_ref().filter(|memory| memory.is_limited && !remote.tells_lengths()) {
+        let most = want.len().or(checks.most).unwrap_or(memory.due as u64);
+        ahead = Some(memory.room_for(most).await?);
+    }
+    let mut answer = match answered(request).await? {
+        Ok(answer) => answer,
+        Err(nothing) => return Ok(nothing),
     };
-    let (len, total, version) = (answer.len, answer.total, answer.version.clone());
     *waited = Some(began.elapsed());
+    let (len, total, version) = (answer.len, answer.total, answer.version.clone());
     let wrong = |got: u64, expected: String| {
         Err(Error::new(ErrorKind::Decode, format!("the chunk has {got} encoded bytes"))
             .expected(expected)
@@ -99,18 +124,46 @@ pub(super) async fn fetch(
     }
     let permit = match memory {
         None => None,
-        Some(Memory { semaphore, room, is_limited, arriving }) => {
-            if is_limited && len > room as u64 {
-                return Err(too_little_room(len, room).at_key(key.as_str()));
+        Some(memory) => {
+            if memory.is_limited && len > memory.room as u64 {
+                return Err(too_little_room(len, memory.room).at_key(key.as_str()));
             }
-            let permit = semaphore.acquire_many_owned(units((len as usize).min(room))).await;
-            let permit = permit.map_err(|_| Error::new(ErrorKind::Cancelled, "the read was cancelled"))?;
+            let needed = units((len as usize).min(memory.room)) as usize;
+            let permit = match ahead {
+                None => memory.room_for(len).await?,
+                Some(mut permit) if permit.num_permits() >= needed => {
+                    drop(permit.split(permit.num_permits() - needed));
+                    permit
+                }
+                Some(permit) => {
+                    // It is longer than was known. Who waits for more and keeps what there is may wait for others that do
+                    // the same: so it is asked for once more, with as much room as it takes.
+                    drop((permit, answer));
+                    let permit = memory.room_for(len).await?;
+                    answer = match answered(request).await? {
+                        Ok(again) if again.len == len => again,
+                        _ => return Err(changed().at_key(key.as_str())),
+                    };
+                    permit
+                }
+            };
             *admitted = len as usize;
-            arriving.fetch_add(*admitted, Ordering::Relaxed);
+            memory.arriving.fetch_add(*admitted, Ordering::Relaxed);
             Some(permit)
         }
     };
     let bytes = remote.receive(key, want, answer).await?;
     turn::offer();
-    Ok(Brought::Bytes(bytes, version, permit))
+    Ok(Brought::Bytes(Arrival { bytes, version, total, permit }))
+}
+
+/// The answer to a request, or that it brings nothing.
+async fn answered(request: &Request) -> Result<std::result::Result<Answer, Brought>> {
+    let reply = request.remote.ask(&request.key, &request.want, request.checks.known.as_ref()).await?;
+    turn::offer();
+    Ok(match reply {
+        Reply::Absent => Err(Brought::Nothing),
+        Reply::Unchanged => Err(Brought::NothingNew),
+        Reply::Answer(answer) => Ok(answer),
+    })
 }

@@ -29,7 +29,7 @@ use tokio::sync::Semaphore;
 use tokio::task::AbortHandle;
 use zarrs::storage::StoreKey;
 
-use self::answer::{Brought, Checks, Memory, Request, fetch, panicked, too_little_room};
+use self::answer::{Arrival, Brought, Checks, Memory, Request, fetch, panicked, too_little_room};
 use self::load::Load;
 pub(super) use self::packet::Packet;
 use self::packet::{Member, Part};
@@ -41,9 +41,9 @@ use super::stats::Counters;
 use crate::cache::{Cached, Found as Lookup, Promise, Version};
 use crate::chunk::{Entry, ShardIndex};
 use crate::error::{Error, ErrorKind, Result};
-use crate::store::changed;
 use crate::store::remote::flow::{Flow, MOST_GAP, TICK, Window};
 use crate::store::remote::{Want, is_exact, runtime};
+use crate::store::{changed, short};
 use crate::turn;
 
 /// No request asks for more bytes of a value of which it is known how many there are.
@@ -95,12 +95,19 @@ struct Outcome {
 impl Outcome {
     /// Bytes that came.
     fn bytes(&self) -> usize {
-        if let Ok(Brought::Bytes(bytes, ..)) = &self.brought { bytes.len() } else { 0 }
+        if let Ok(Brought::Bytes(arrival)) = &self.brought { arrival.bytes.len() } else { 0 }
     }
 }
 
-/// An index of a shard, and of which writing of that it is.
-type Index = (Arc<ShardIndex>, Option<Version>);
+/// An index of a shard.
+#[derive(Clone)]
+struct Index {
+    entries: Arc<ShardIndex>,
+    /// What tells this writing of the shard from others.
+    version: Option<Version>,
+    /// Bytes of the shard, if the store said it.
+    total: Option<u64>,
+}
 
 /// A read chunk that another read decodes; where it is in a shard, with the index of that.
 struct Deferred<'s> {
@@ -213,6 +220,7 @@ impl<'s> Stage<'s, '_> {
         let mut begun: Option<Instant> = None;
         while (self.common.go_on)() {
             let mut waits_for_memory = false;
+            window.heed();
             while self.load.flying() < window.limit() {
                 let Some(request) = self.next(scope)? else { break };
                 if let Some(request) = self.send(request)? {
@@ -254,6 +262,9 @@ impl<'s> Stage<'s, '_> {
                 Err(_) => {}
             }
             for Deferred { read, claim, index } in std::mem::take(&mut self.deferred) {
+                if !(self.common.go_on)() {
+                    break;
+                }
                 let chunk = claim.chunk();
                 match index {
                     None => self.ask_chunk(read, claim, scope),
@@ -270,6 +281,9 @@ impl<'s> Stage<'s, '_> {
         loop {
             if let Some(request) = self.ready.pop_front() {
                 return Ok(Some(request));
+            }
+            if !(self.common.go_on)() {
+                return Ok(None);
             }
             let Some((read, at)) = self.reads.last_mut() else { return Ok(None) };
             let (read, chunk) = (*read, *at);
@@ -328,11 +342,16 @@ impl<'s> Stage<'s, '_> {
         let key = read.key(chunks.start);
         let shard = read.part().grid().shard(read.part().groups().chunks()[chunks.start]);
         let Some(sharding) = read.array().sharding_of(shard)? else { return Ok(()) };
-        let (mut index, mut promise) = (None, None);
+        let (mut index, mut promise): (Option<Index>, _) = (None, None);
         if let Some((cache, at)) = read.cached_index(shard) {
             let rechecks = cache.rechecks() && read.remote().is_some_and(|remote| remote.has_versions());
             match cache.look(at, None) {
-                Lookup::Hit(Cached::Index(known), version) => index = Some((known, version)),
+                Lookup::Hit(Cached::Index(entries), version) => index = Some(Index { entries, version, total: None }),
+                // What is missing may be written any time.
+                Lookup::Hit(..) if !rechecks => {
+                    self.decode_missing(read, claims(read, chunks), scope);
+                    return Ok(());
+                }
                 Lookup::Miss(made) => promise = Some(made),
                 _ => {}
             }
@@ -343,7 +362,7 @@ impl<'s> Stage<'s, '_> {
         let len = sharding.encoded_len();
         let want = if sharding.is_at_end() { Want::Suffix(len) } else { Want::Range(0..len) };
         // An index of another writing would be taken for this one's, and times are in whole seconds.
-        let known = index.as_ref().and_then(|(_, version)| version.clone()).filter(is_exact);
+        let known = index.as_ref().and_then(|index| index.version.clone()).filter(is_exact);
         let index = index.filter(|_| known.is_some());
         let purpose = Purpose::Index { read, chunks, index, promise };
         self.add((purpose, 0), read, &key, vec![want], &Checks { known, ..Checks::default() });
@@ -361,19 +380,25 @@ impl<'s> Stage<'s, '_> {
     ) -> Result<()> {
         let shard = read.part().grid().shard(read.part().groups().chunks()[chunks.start]);
         let index = match (brought, read.array().sharding_of(shard)?) {
-            (Brought::Bytes(bytes, version, _), Some(sharding)) => {
+            (Brought::Bytes(Arrival { bytes, version, total, .. }), Some(sharding)) => {
                 self.common.counters.fetched_index(bytes.len());
-                let index = Arc::new(sharding.decode(&bytes)?);
+                let entries = Arc::new(sharding.decode(&bytes)?);
                 let promise = promise.or_else(|| match read.cached_index(shard).map(|(cache, at)| cache.renew(at)) {
                     Some(Lookup::Miss(promise)) => Some(promise),
                     _ => None,
                 });
                 if let Some(promise) = promise {
-                    promise.keep(Cached::Index(index.clone()), version.clone());
+                    promise.keep(Cached::Index(entries.clone()), version.clone());
                 }
-                Some((index, version))
+                Some(Index { entries, version, total })
             }
             (Brought::NothingNew, _) => known,
+            (Brought::Nothing, _) => {
+                if let Some(promise) = promise {
+                    promise.keep(Cached::Absent, None);
+                }
+                None
+            }
             _ => None,
         };
         self.ask_subchunks(read, claims(read, chunks), index.as_ref(), scope)
@@ -389,18 +414,22 @@ impl<'s> Stage<'s, '_> {
     ) -> Result<()> {
         let Some(first) = claims.first() else { return Ok(()) };
         let (key, part) = (read.key(first.chunk()), read.part());
-        let version = index.and_then(|(_, version)| version.clone());
+        let version = index.and_then(|index| index.version.clone());
+        let total = index.and_then(|index| index.total);
         let (mut wanted, mut there) = (Vec::new(), Packet::new(read));
         // Subchunks are all of one shape.
         let decoder = read.array().decoder();
         for claim in claims {
             let id = part.groups().chunks()[claim.chunk()];
-            let entry = index.map(|(index, _)| index.entry(part.grid().in_shard(id)));
+            let entry = index.map(|index| index.entries.entry(part.grid().in_shard(id)));
             let Some(Entry::Bytes { start, len }) = entry.transpose()? else {
                 there.add(Member::new(claim, None));
                 continue;
             };
             check_encoded_len(decoder, len)?;
+            if let Some(total) = total.filter(|total| start + len > *total) {
+                return Err(short(total, start + len));
+            }
             let member = match look(read, claim, Some(start..start + len), version.as_ref()) {
                 Step::Ask(member, None) => member,
                 // It was kept with an index that is no longer known.
@@ -419,7 +448,8 @@ impl<'s> Stage<'s, '_> {
             let ranges = if is_as_is { read.ranges(decoder, &member.claim, gap, &mut self.pieces)? } else { None };
             if let Some(ranges) = ranges {
                 let room = ranges.iter().map(Range::len).sum();
-                self.ask(Packet::of(read, member), &key, wants(&ranges, start), room, &Checks::default());
+                let packet = Packet::of(read, member).promised(version.clone());
+                self.ask(packet, &key, wants(&ranges, start), room, &Checks::default());
             } else {
                 wanted.push((start..start + len, member));
             }
@@ -428,8 +458,7 @@ impl<'s> Stage<'s, '_> {
             self.decode(there, scope);
         }
         for span in coalesce(wanted, self.gap(read) as u64, MOST) {
-            let mut packet = Packet::new(read);
-            packet.set_version(version.clone());
+            let mut packet = Packet::new(read).promised(version.clone());
             for (_, member) in span.members {
                 packet.add(member);
             }
@@ -437,7 +466,7 @@ impl<'s> Stage<'s, '_> {
             if len == 0 {
                 packet.set_empty();
                 self.decode(packet, scope);
-            } else if len > LONG {
+            } else if len > LONG && (total.is_some() || decoder.max_encoded_len().is_some()) {
                 let wants = split(&span.bytes, MOST).map(Want::Range).collect();
                 self.ask(packet, &key, wants, len as usize, &Checks::default());
             } else {
@@ -445,6 +474,17 @@ impl<'s> Stage<'s, '_> {
             }
         }
         Ok(())
+    }
+
+    /// Has read chunks filled in of which the cache knows that they are missing.
+    fn decode_missing(&self, read: &'s ColumnRead<'s>, claims: Vec<Claim>, scope: &ScopeFifo<'s>) {
+        let mut packet = Packet::new(read);
+        for claim in claims {
+            packet.add(Member { cached: Some(Cached::Absent), ..Member::new(claim, None) });
+        }
+        if !packet.is_empty() {
+            self.decode(packet, scope);
+        }
     }
 
     /// The gap between two ranges that is better read over, in bytes.
@@ -514,6 +554,7 @@ impl<'s> Stage<'s, '_> {
             semaphore: self.memory.clone(),
             room: self.room,
             is_limited: self.asking.room.is_some(),
+            due,
             arriving: self.arriving.clone(),
         });
         let mut admitted = if request.has_room { due } else { 0 };
@@ -543,7 +584,7 @@ impl<'s> Stage<'s, '_> {
     /// Takes what a request brought.
     fn take(&mut self, outcome: Outcome, scope: &ScopeFifo<'s>) -> Result<()> {
         let Outcome { packet: number, number: start, due, admitted, is_value, brought, .. } = outcome;
-        let len = if let Ok(Brought::Bytes(bytes, ..)) = &brought { Some(bytes.len()) } else { None };
+        let len = if let Ok(Brought::Bytes(arrival)) = &brought { Some(arrival.bytes.len()) } else { None };
         self.load.ended(due, len.filter(|_| is_value));
         self.arriving.fetch_sub(admitted, Ordering::Relaxed);
         let internal = || Error::new(ErrorKind::Internal, "an answer that nobody asked for");
@@ -557,7 +598,7 @@ impl<'s> Stage<'s, '_> {
                     Brought::Nothing => packet.receive(None),
                     // It is decoded already.
                     Brought::NothingNew => {}
-                    Brought::Bytes(bytes, version, permit) => {
+                    Brought::Bytes(Arrival { bytes, version, permit, .. }) => {
                         packet.receive(Some(Part { start, bytes, version, permit }));
                     }
                 }

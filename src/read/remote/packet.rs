@@ -55,12 +55,15 @@ pub(in crate::read) struct Packet<'s> {
     is_mixed: bool,
     /// Whether anything was fetched: what holds nothing has parts of no bytes.
     is_held: bool,
+    /// Whether the index of a shard says that its bytes are there.
+    is_promised: bool,
 }
 
 impl<'s> Packet<'s> {
     pub(super) fn new(read: &'s ColumnRead<'s>) -> Self {
         let (members, parts, permits) = (Vec::new(), Vec::new(), Vec::new());
-        Self { read, members, parts, version: None, permits, absent: 0, is_mixed: false, is_held: false }
+        let (version, absent) = (None, 0);
+        Self { read, members, parts, version, permits, absent, is_mixed: false, is_held: false, is_promised: false }
     }
 
     /// One read chunk that is the whole value.
@@ -107,9 +110,11 @@ impl<'s> Packet<'s> {
         self.is_held = true;
     }
 
-    /// Says of which version of the value its bytes will be.
-    pub(super) fn set_version(&mut self, version: Option<Version>) {
+    /// Says that an index of this version says that its bytes are there.
+    pub(super) fn promised(mut self, version: Option<Version>) -> Self {
         self.version = version;
+        self.is_promised = true;
+        self
     }
 
     /// Lets go of what was decoded before, because the value has changed.
@@ -124,9 +129,9 @@ impl<'s> Packet<'s> {
         }
     }
 
-    /// Whether some requests found the value and others did not, or found it written anew.
+    /// Whether some requests found the value, or its index, and others did not, or found it written anew.
     pub(super) fn is_torn(&self) -> bool {
-        self.is_mixed || self.absent > 0 && self.is_held
+        self.is_mixed || self.absent > 0 && (self.is_held || self.is_promised)
     }
 
     /// Read chunks that were fetched.
@@ -159,12 +164,12 @@ impl<'s> Packet<'s> {
             let arrived = match (cached, bytes) {
                 (Some(Cached::Chunk(decoded)), _) => Arrived::Decoded(decoded),
                 (Some(Cached::Values(values)), _) => Arrived::Values(values),
-                (Some(_), _) => Arrived::Missing,
-                _ if !self.is_held => Arrived::Missing,
+                (Some(_), _) => Arrived::Missing { is_known: true },
+                _ if !self.is_held => Arrived::Missing { is_known: false },
                 (None, Some(range)) => Arrived::Encoded(Held::cut(&self.parts, &range)),
                 (None, None) => match self.parts.first() {
                     Some((_, bytes)) => Arrived::Encoded(Held::whole(bytes.clone())),
-                    None => Arrived::Missing,
+                    None => Arrived::Missing { is_known: false },
                 },
             };
             let keep = promise.map(|promise| (promise, self.version.clone()));

@@ -153,7 +153,7 @@ impl Flow {
 pub(crate) struct Window {
     flows: Vec<Arc<Flow>>,
     limit: usize,
-    /// How many files the process may have open, of which reads share three quarters.
+    /// How many files the process may have open, of which reads share the half: there may be more connections than requests.
     files: usize,
     fixed: bool,
     /// Pushbacks of each link before the read.
@@ -183,7 +183,7 @@ impl Window {
 
     /// The most that it may become now.
     fn most(&self) -> usize {
-        MOST.min(self.files / 4 * 3 / share(0).max(1)).max(1)
+        MOST.min(self.files / 2 / share(0).max(1)).max(1)
     }
 
     /// Whether waiting may make the number grow.
@@ -204,16 +204,12 @@ impl Window {
         if self.fixed {
             return;
         }
-        let pushbacks = count(&self.flows);
         if self.settling > 0 {
             // Requests that were sent together are pushed back together: that is one reason, not many.
             self.settling -= 1;
-            self.pushbacks = pushbacks;
-        } else if pushbacks > self.pushbacks {
-            self.pushbacks = pushbacks;
-            self.settling = self.limit();
-            self.limit = (self.limit() / 2).max(1);
-            self.since = Some(0);
+            self.pushbacks = count(&self.flows);
+        } else if self.heed() {
+            // It makes no room for more.
         } else if let Some(since) = &mut self.since {
             *since += 1;
             if *since >= self.limit && was_full {
@@ -223,6 +219,20 @@ impl Window {
         } else if was_full && flow.seen().latency.is_none_or(|latency| waited.as_secs_f64() <= latency * 2.0) {
             self.grow(1);
         }
+    }
+
+    /// Halves the number if there were pushbacks since it was last halved, of requests that were sent after that. Gives whether
+    /// it did.
+    pub(crate) fn heed(&mut self) -> bool {
+        let pushbacks = count(&self.flows);
+        if self.fixed || self.settling > 0 || pushbacks <= self.pushbacks {
+            return false;
+        }
+        self.pushbacks = pushbacks;
+        self.settling = self.limit();
+        self.limit = (self.limit() / 2).max(1);
+        self.since = Some(0);
+        true
     }
 
     /// Makes room for more, as far as that goes. What other reads take of it now they may give back.
@@ -259,6 +269,8 @@ fn files() -> usize {
 
 impl Drop for Window {
     fn drop(&mut self) {
+        // A read may end by them.
+        self.heed();
         share(-1);
         if !self.fixed {
             let is_one = self.flows.len() == 1;

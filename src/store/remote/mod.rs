@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-use futures_util::stream::{self, Stream, StreamExt};
+use futures_util::stream::{self, FuturesUnordered, Stream, StreamExt};
 use zarrs::storage::byte_range::ByteRange;
 use zarrs::storage::storage_adapter::sync_to_async::{SyncToAsyncSpawnBlocking, SyncToAsyncStorageAdapter};
 use zarrs::storage::{AsyncReadableStorage, Bytes, ReadableStorage, StoreKey};
@@ -52,6 +52,9 @@ impl Want {
         }
     }
 }
+
+/// So long at least those documents are waited for that are not needed.
+const LEAST_GRACE: Duration = Duration::from_millis(20);
 
 /// The bytes of an answer, as they come.
 pub(crate) type Body = Pin<Box<dyn Stream<Item = Result<Bytes>> + Send>>;
@@ -114,6 +117,15 @@ impl Remote {
 
     /// Whether the store tells one writing of a value from another.
     pub(crate) fn has_versions(&self) -> bool {
+        match &self.store {
+            #[cfg(feature = "object-store")]
+            Store::Objects(_) => true,
+            Store::Storage { .. } => false,
+        }
+    }
+
+    /// Whether an answer says how long it is before its bytes are here.
+    pub(crate) fn tells_lengths(&self) -> bool {
         match &self.store {
             #[cfg(feature = "object-store")]
             Store::Objects(_) => true,
@@ -280,19 +292,84 @@ fn cut_off(got: usize, expected: u64) -> Error {
         .remedy("The connection was cut off; read again.")
 }
 
-/// The values of `keys`, each `None` if the store does not hold it. All are asked for at once.
+/// What there is of metadata documents: the values of `keys`, each `None` if the store does not hold it. All are asked for
+/// at once. Those beside a `zarr.json` are hardly waited for, and may be `None` though they are there.
+///
+/// Servers that do not let just anybody list what they hold say of what they do not hold that it is forbidden. So where
+/// `zarr.json` is, and another document is there, this is taken for a node without it.
+pub(crate) async fn documents(remote: Arc<Remote>, keys: Vec<StoreKey>) -> Vec<Result<Option<Bytes>>> {
+    let folder = |key: &StoreKey| key.as_str().rsplit_once('/').map_or(String::new(), |(folder, _)| folder.to_owned());
+    let is_main = |key: &StoreKey| key.as_str().rsplit('/').next() == Some("zarr.json");
+    let folders: Vec<String> = keys.iter().map(folder).collect();
+    let began = Instant::now();
+    let mut is_needed = vec![true; keys.len()];
+    let mut found: Vec<Option<Result<Option<Bytes>>>> = keys.iter().map(|_| None).collect();
+    let mut asked: FuturesUnordered<_> = keys
+        .iter()
+        .enumerate()
+        .map(|(at, key)| {
+            let remote = &remote;
+            async move { (at, remote.get(key, &Want::All).await) }
+        })
+        .collect();
+    let mut all_come_by = None;
+    loop {
+        // Who is given up closes a connection, so all have as long again as what is needed took.
+        if all_come_by.is_none() && found.iter().zip(&is_needed).all(|(found, needed)| found.is_some() || !needed) {
+            all_come_by = Some(Instant::now() + began.elapsed().max(LEAST_GRACE));
+        }
+        let next = match all_come_by {
+            None => asked.next().await,
+            Some(end) => tokio::time::timeout_at(end.into(), asked.next()).await.unwrap_or_default(),
+        };
+        let Some((at, value)) = next else { break };
+        if is_main(&keys[at]) && matches!(value, Ok(Some(_))) {
+            for (needed, folder) in is_needed.iter_mut().zip(&folders) {
+                *needed &= *folder != folders[at];
+            }
+        }
+        found[at] = Some(value);
+    }
+    drop(asked);
+    let is_forbidden = |value: &Option<Result<Option<Bytes>>>| matches!(value, Some(Err(error)) if is_forbidden(error));
+    for main in (0..keys.len()).filter(|&at| is_main(&keys[at])) {
+        let of_node = |at: &usize| folders[*at] == folders[main];
+        if is_forbidden(&found[main])
+            && (0..keys.len()).filter(of_node).any(|at| matches!(found[at], Some(Ok(Some(_)))))
+        {
+            for at in (0..keys.len()).filter(of_node) {
+                if is_forbidden(&found[at]) {
+                    found[at] = Some(Ok(None));
+                }
+            }
+        }
+    }
+    // Of what is not needed, errors do not matter.
+    let values = found.into_iter().zip(is_needed).map(|(value, needed)| match value {
+        Some(Err(error)) if needed => Err(error),
+        value => Ok(value.and_then(Result::ok).flatten()),
+    });
+    values.collect()
+}
+
+/// Whether the server did not allow the request.
+fn is_forbidden(error: &Error) -> bool {
+    #[cfg(feature = "object-store")]
+    return objects::is_forbidden(error);
+    #[cfg(not(feature = "object-store"))]
+    {
+        let _ = error;
+        false
+    }
+}
+
+/// What there is of `keys`, as [`documents`].
 #[cfg(feature = "object-store")]
 fn get(remote: Remote, keys: &[String], cancel: Arc<AtomicBool>) -> Result<Vec<Option<Vec<u8>>>> {
     let keys = keys
         .iter()
         .map(|key| StoreKey::new(key).map_err(|source| Error::new(ErrorKind::Store, "no valid key").source(source)));
     let keys = keys.collect::<Result<Vec<_>>>()?;
-    let remote = Arc::new(remote);
-    let ask = |key: StoreKey| {
-        let remote = remote.clone();
-        async move { remote.get(&key, &Want::All).await }
-    };
-    let all = futures_util::future::join_all(keys.into_iter().map(ask));
-    let values = wait(all, &Cancel::default().with(cancel))?;
+    let values = wait(documents(Arc::new(remote), keys), &Cancel::default().with(cancel))?;
     values.into_iter().map(|value| Ok(value?.map(Into::into))).collect()
 }

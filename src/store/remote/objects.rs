@@ -2,23 +2,29 @@
 
 use std::collections::HashMap;
 use std::error::Error as StdError;
+use std::ffi::OsString;
 use std::fmt;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::pin::Pin;
 use std::str::FromStr;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use futures_util::StreamExt;
+use http_body::{Body, Frame, SizeHint};
 use object_store::aws::AmazonS3Builder;
 use object_store::azure::MicrosoftAzureBuilder;
 use object_store::client::{
-    HttpClient, HttpConnector, HttpError, HttpErrorKind, HttpRequest, HttpResponse, HttpService, ReqwestConnector,
+    HttpClient, HttpConnector, HttpError, HttpErrorKind, HttpRequest, HttpResponse, HttpResponseBody, HttpService,
+    ReqwestConnector,
 };
 use object_store::gcp::GoogleCloudStorageBuilder;
 use object_store::http::HttpBuilder;
 use object_store::path::Path;
 use object_store::{ClientOptions, GetOptions, GetRange, ObjectMeta, ObjectStore, RetryConfig};
-use zarrs::storage::StoreKey;
+use zarrs::storage::{Bytes, StoreKey};
 
 use super::{Answer, MODIFIED, Remote, Reply, Want, wait};
 use crate::cache::Version;
@@ -41,7 +47,7 @@ pub struct ObjectStores {
     make: Arc<Make>,
     prefix: String,
     location: String,
-    /// What tells it from all others: the URL and the options.
+    /// What tells it from all others: the URL, the options and the environment.
     identity: Option<String>,
     /// What tells its server, and the way there, from others.
     link: Option<String>,
@@ -96,10 +102,15 @@ impl ObjectStores {
             "s3" | "s3a" => Kind::S3,
             "gs" | "gcs" => Kind::Gcs,
             "az" | "azure" | "adl" | "abfs" | "abfss" => Kind::Azure,
-            "http" if path.contains(['?', '#']) => return Err(unknown().remedy("Give the URL without a query.")),
+            "http" | "https" if path.contains(['?', '#']) => {
+                return Err(unknown().remedy("Give the URL without a query."));
+            }
             "http" | "https" => Kind::Http,
             _ => return Err(unknown()),
         };
+        if !is_http {
+            identity.extend(["\0", &environment()]);
+        }
         let options = identity.strip_prefix(url).unwrap_or_default();
         let link = format!("{scheme}://{authority}{options}");
         let repeat = retry.clone();
@@ -143,7 +154,8 @@ impl ObjectStores {
         }
     }
 
-    /// The values of `keys`, below the prefix, each `None` if the store does not hold it. All are asked for at once.
+    /// The values of metadata documents at `keys`, below the prefix, each `None` if the store does not hold it. All are asked
+    /// for at once; those beside a `zarr.json` are hardly waited for, and may be `None` though they are there.
     ///
     /// # Errors
     /// [`ErrorKind::Store`] if the store fails, [`ErrorKind::Cancelled`] soon after `cancel` becomes true.
@@ -212,6 +224,19 @@ enum Kind {
     Gcs,
     Azure,
     Http,
+}
+
+/// A hash of what object stores look for in the environment, which may hold secrets.
+fn environment() -> String {
+    let is_read = |(name, _): &(OsString, OsString)| {
+        let name = name.to_string_lossy();
+        ["AWS_", "AZURE_", "GOOGLE_"].iter().any(|start| name.starts_with(start))
+    };
+    let mut read: Vec<_> = std::env::vars_os().filter(is_read).collect();
+    read.sort();
+    let mut hasher = DefaultHasher::new();
+    read.hash(&mut hasher);
+    format!("{:x}", hasher.finish())
 }
 
 fn set_retry(retry: &mut RetryConfig, name: &str, value: &str) -> Result<()> {
@@ -360,7 +385,40 @@ impl HttpService for Watched {
         if pushes_back {
             self.pushbacks.add();
         }
-        answer
+        let watched = |body| HttpResponseBody::new(WatchedBody { body, pushbacks: self.pushbacks.clone() });
+        answer.map(|answer| answer.map(watched))
+    }
+}
+
+/// The body of an answer; counts it if that does not come in time. What is missing is asked for again without us.
+struct WatchedBody {
+    body: HttpResponseBody,
+    pushbacks: Pushbacks,
+}
+
+impl Body for WatchedBody {
+    type Data = Bytes;
+    type Error = HttpError;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Self::Data>, Self::Error>>> {
+        let frame = Pin::new(&mut self.body).poll_frame(context);
+        if let Poll::Ready(Some(Err(error))) = &frame
+            && error.kind() == HttpErrorKind::Timeout
+        {
+            self.pushbacks.add();
+        }
+        frame
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
     }
 }
 
@@ -427,22 +485,24 @@ impl Objects {
             Want::Suffix(len) => Some(GetRange::Suffix(*len)),
         };
         let modified = known.and_then(|version| version.strip_prefix(MODIFIED));
-        let options = GetOptions {
+        let mut options = GetOptions {
             range,
             if_none_match: known.filter(|_| modified.is_none()).map(ToString::to_string),
             if_modified_since: modified.and_then(|time| time.parse().ok()),
             ..GetOptions::default()
         };
-        let mut answer = store.get_opts(&path, options).await;
-        if let (Err(object_store::Error::NotSupported { .. }), Want::Suffix(len)) = (&answer, want) {
+        let mut answer = store.get_opts(&path, options.clone()).await;
+        if let (Err(object_store::Error::NotSupported { source }), Want::Suffix(len)) = (&answer, want) {
+            // Of a request that was never sent; what a server says of one tells more than what it says of the other.
+            let is_unsent = source.to_string().contains("does not support suffix");
             // Azure knows no suffixes: its length has to be asked for first.
             answer = match store.get_opts(&path, GetOptions { head: true, ..GetOptions::default() }).await {
                 Ok(head) => {
-                    let range = GetRange::Bounded(head.meta.size.saturating_sub(*len)..head.meta.size);
-                    store.get_opts(&path, GetOptions { range: Some(range), ..GetOptions::default() }).await
+                    options.range = Some(GetRange::Bounded(head.meta.size.saturating_sub(*len)..head.meta.size));
+                    store.get_opts(&path, options).await
                 }
                 Err(error @ object_store::Error::NotFound { .. }) => Err(error),
-                // What was said to the request itself tells more.
+                Err(error) if is_unsent => Err(error),
                 Err(_) => answer,
             };
         }
@@ -464,6 +524,13 @@ impl Objects {
 fn version(meta: &ObjectMeta) -> Option<Version> {
     let modified = Some(meta.last_modified).filter(|time| time.timestamp() != 0);
     meta.e_tag.as_deref().map(Into::into).or_else(|| Some(format!("{MODIFIED}{}", modified?.to_rfc3339()).into()))
+}
+
+/// Whether the server did not allow the request.
+pub(super) fn is_forbidden(error: &Error) -> bool {
+    use object_store::Error::{PermissionDenied, Unauthenticated};
+    let source = error.source().and_then(|source| source.downcast_ref());
+    matches!(source, Some(PermissionDenied { .. } | Unauthenticated { .. }))
 }
 
 /// Translates a failure of an object store.
