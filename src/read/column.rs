@@ -13,7 +13,7 @@ use super::MissingChunks;
 use super::demand::{Demand, Need};
 use super::fetch::{Fetch, Fetched, Place, READ_GAP};
 use super::run::locate;
-use super::scatter::{Claim, PieceScratch, Scatter, Wanted};
+use super::scatter::{Claim, PieceScratch, Scatter};
 use super::stats::Counters;
 use super::stretch::Stretch;
 use super::validity::Validity;
@@ -520,29 +520,26 @@ impl<'a> ColumnRead<'a> {
         }
         if let Some(run) = self.scatter.only_run(claim, pieces)? {
             let run = self.uncast(run.source)..self.uncast(run.source + run.len);
-            let wanted = (run != (0..len)).then(|| vec![run]);
-            return Ok(Demand { wanted, one_run: true, ..Demand::default() });
+            return Ok(Demand { wanted: (run != (0..len)).then(|| vec![run]), in_ranges, one_run: true });
         }
-        let wanted = self.wanted(claim, len, 0, pieces)?.map(|(wanted, _)| wanted);
-        Ok(Demand { wanted, ..Demand::default() })
+        Ok(Demand { wanted: self.wanted(claim, len, 0, pieces)?, in_ranges, one_run: false })
     }
 
-    /// The bytes of the claimed read chunk of `len` bytes that are wanted, with gaps of up to `gap` bytes read over, and how
-    /// many bytes are copied from them. `None` if that is all.
+    /// The bytes of the claimed read chunk of `len` bytes that are wanted, with gaps of up to `gap` bytes read over. `None` if
+    /// that is all.
     fn wanted(
         &self,
         claim: &Claim,
         len: usize,
         gap: usize,
         pieces: &mut PieceScratch,
-    ) -> Result<Option<(Vec<Range<usize>>, usize)>> {
+    ) -> Result<Option<Vec<Range<usize>>>> {
         let wanted = self.scatter.wanted(claim, self.after_cast(gap), ranges_limit(len), pieces)?;
-        let Some(Wanted { ranges, copied }) = wanted else { return Ok(None) };
-        let mut ranges = std::mem::take(ranges);
-        for range in &mut ranges {
+        let mut wanted = wanted.map(std::mem::take);
+        for range in wanted.iter_mut().flatten() {
             *range = self.uncast(range.start)..self.uncast(range.end);
         }
-        Ok(Some((ranges, self.uncast(copied))))
+        Ok(wanted)
     }
 
     /// What reading the read chunk at `place` takes of memory, at most.

@@ -1,49 +1,8 @@
 //! The copies themselves. Whoever calls them has checked the bounds.
 #![allow(unsafe_code)]
 
-use std::marker::PhantomData;
-
 use super::hops::Hop;
 use super::run::{Run, Step, for_each_run};
-use crate::store::Mapped;
-
-/// Bytes that are copied from: of a slice, or of a mapped file, which may change at any time, so that there is no reference
-/// to them. They are there for `'a`, to be read, and nobody who has this writes to them.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Source<'a> {
-    start: *const u8,
-    len: usize,
-    bytes: PhantomData<&'a [u8]>,
-}
-
-impl<'a> From<&'a [u8]> for Source<'a> {
-    fn from(bytes: &'a [u8]) -> Self {
-        Self { start: bytes.as_ptr(), len: bytes.len(), bytes: PhantomData }
-    }
-}
-
-impl<'a> From<&'a Mapped> for Source<'a> {
-    fn from(mapped: &'a Mapped) -> Self {
-        Self { start: mapped.as_ptr(), len: mapped.len(), bytes: PhantomData }
-    }
-}
-
-impl Source<'_> {
-    pub(super) fn as_ptr(self) -> *const u8 {
-        self.start
-    }
-
-    pub(super) fn len(self) -> usize {
-        self.len
-    }
-
-    /// The `len` bytes from `at` on; `None` if they are not all there.
-    pub(super) fn part(self, at: usize, len: usize) -> Option<Self> {
-        let is_there = at.checked_add(len).is_some_and(|end| end <= self.len);
-        // Wrapping never happens: the place was checked to lie in the bytes, or at their end.
-        is_there.then(|| Self { start: self.start.wrapping_add(at), len, ..self })
-    }
-}
 
 /// Copies `len` bytes; short runs without a call.
 ///

@@ -12,8 +12,6 @@ pub(super) struct Demand {
     pub(super) in_ranges: bool,
     /// Whether its only piece is known to be one run of bytes.
     pub(super) one_run: bool,
-    /// Whether most of the wanted bytes lie between those that pieces copy, so that they are better not read.
-    pub(super) is_sparse: bool,
 }
 
 impl Demand {

@@ -19,7 +19,7 @@ use crate::chunk::{Array, Decoder, Entry, Extent, Sharding};
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::Scratch;
 use crate::plan::Part;
-use crate::store::{Encoded, Mapped, Value};
+use crate::store::{Encoded, Value, short};
 
 /// Stored bytes that nobody wants are read over where they are no more than this: a read costs as much as they do.
 pub(super) const READ_GAP: usize = 16 << 10;
@@ -77,13 +77,6 @@ impl Place {
         self.value().read_into(key, self.start() + at as u64, target)
     }
 
-    /// Maps what `ranges` span of the encoded bytes into memory, where that can be done and they are there already.
-    pub(super) fn map(&self, ranges: &[Range<usize>]) -> Option<Mapped> {
-        let end = ranges.last()?.end as u64;
-        self.known_len().filter(|len| end <= *len)?;
-        self.value().map(self.start(), ranges)
-    }
-
     /// Encoded length in bytes, where it is known.
     pub(super) fn known_len(&self) -> Option<u64> {
         match self {
@@ -105,11 +98,6 @@ impl<'a> Fetch<'a> {
         }
         let chunks = self.part.groups().chunks();
         self.ahead.tell(chunk, chunks.len(), |next| self.tell(chunks[chunk], chunks[next]));
-    }
-
-    /// Whether reads wait for the disk.
-    pub(super) fn is_cold(&self) -> bool {
-        self.ahead.is_cold()
     }
 
     /// Tells a slow disk of the ranges of the read chunk at `place` that will be read.
@@ -163,7 +151,12 @@ impl<'a> Fetch<'a> {
         let Some(shard) = shard else { return Ok(None) };
         Ok(match shard.index.entry(grid.in_shard(id))? {
             Entry::Missing => None,
-            Entry::Bytes { start, len } => Some(Place::Shard { shard, start, len }),
+            Entry::Bytes { start, len } => {
+                if let Some(known) = shard.value.known_len().filter(|known| start.saturating_add(len) > *known) {
+                    return Err(short(known, start.saturating_add(len)));
+                }
+                Some(Place::Shard { shard, start, len })
+            }
         })
     }
 

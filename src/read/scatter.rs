@@ -8,7 +8,7 @@ use std::marker::PhantomData;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
-use super::copies::{Source, copy_bytes, copy_hops, copy_walk};
+use super::copies::{copy_bytes, copy_hops, copy_walk};
 use super::hops::{Hops, Touched};
 use super::run::{Lines, Run, Step, for_each_run, locate, merge};
 use super::validity::Validity;
@@ -17,7 +17,6 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::memory::reserve;
 use crate::plan::Part;
 use crate::plan::tiling::{ChunkAt, Picks, Piece, PieceBuffers, Tiling};
-use crate::store::Mapped;
 
 /// So many pieces are computed before the first of them is copied.
 const BATCH: usize = 16;
@@ -78,15 +77,6 @@ pub(super) struct PieceScratch {
     walk: Vec<Step>,
     hops: Hops,
     wanted: Vec<Range<usize>>,
-}
-
-/// What the pieces of a read chunk need of it.
-#[derive(Debug)]
-pub(super) struct Wanted<'s> {
-    /// Sorted and disjoint, in bytes.
-    pub(super) ranges: &'s mut Vec<Range<usize>>,
-    /// How many bytes are copied from them. More than they have where pieces overlap.
-    pub(super) copied: usize,
 }
 
 /// Pairs a proven plan with its output: one scatter for each of the plan's arrays. `zeroed` says that the output is zero
@@ -198,52 +188,11 @@ impl<'a> Scatter<'a> {
         gap: usize,
         scratch: &mut PieceScratch,
     ) -> Result<()> {
-        let copied = match extents {
-            [extent] if self.lines.is_none() && !self.tiling.one_piece_each() => {
-                self.copy_products(&claim, decoded, extent, scratch)
-            }
-            _ => self.copy_pieces(&claim, decoded.into(), extents, gap, scratch),
-        }?;
-        self.used_up(claim, copied);
-        Ok(())
-    }
-
-    /// Copies the pieces of the claimed read chunk from `mapped`, which holds its bytes from `start` on. Gives how many bytes
-    /// that were, or the claim back if they are not all those of the file.
-    ///
-    /// What is mapped must cover what [`wanted`](Self::wanted) asks for.
-    pub(super) fn copy_mapped(
-        &self,
-        claim: Claim,
-        mapped: &Mapped,
-        start: usize,
-        scratch: &mut PieceScratch,
-    ) -> Result<std::result::Result<usize, Claim>> {
-        let extent = Extent { source: start..start.saturating_add(mapped.len()), at: 0 };
-        let copied = self.copy_pieces(&claim, mapped.into(), std::slice::from_ref(&extent), 0, scratch)?;
-        if !mapped.is_intact() {
-            return Ok(Err(claim));
-        }
-        self.used_up(claim, copied);
-        Ok(Ok(copied))
-    }
-
-    /// Takes note that `copied` bytes were written by this claim.
-    fn used_up(&self, _claim: Claim, copied: usize) {
-        self.copied.fetch_add(copied, Ordering::Relaxed);
-    }
-
-    /// Copies pieces one after the other. Gives how many bytes.
-    fn copy_pieces(
-        &self,
-        claim: &Claim,
-        decoded: Source<'_>,
-        extents: &[Extent],
-        gap: usize,
-        scratch: &mut PieceScratch,
-    ) -> Result<usize> {
         if let (Some(lines), [extent]) = (&self.lines, extents) {
-            return self.copy_lines(claim, lines, decoded, extent);
+            return self.copy_lines(&claim, lines, decoded, extent);
+        }
+        if let ([extent], false) = (extents, self.tiling.one_piece_each()) {
+            return self.copy_products(&claim, decoded, extent, scratch);
         }
         self.for_each_piece(claim, scratch, |scatter, piece, walk| {
             let run = Run::of(piece, scatter.item, walk)?;
@@ -264,13 +213,13 @@ impl<'a> Scatter<'a> {
         })
     }
 
-    /// [`copy_pieces`](Self::copy_pieces) where every piece is one run.
-    fn copy_lines(&self, claim: &Claim, lines: &Lines<'_>, decoded: Source<'_>, extent: &Extent) -> Result<usize> {
+    /// [`copy`](Self::copy) where every piece is one run.
+    fn copy_lines(&self, claim: &Claim, lines: &Lines<'_>, decoded: &[u8], extent: &Extent) -> Result<()> {
         let beyond = || Error::new(ErrorKind::Internal, "a piece reaches beyond its buffer");
         let (rows, key) = self.chunk(claim)?;
         let line = lines.chunk(key);
         // The extent's bytes, so that positions in the read chunk only have to be shifted.
-        let source = decoded.part(extent.at, extent.source.len()).ok_or_else(beyond)?;
+        let source = decoded.get(extent.at..extent.at + extent.source.len()).ok_or_else(beyond)?;
         let mut copied = 0;
         // Bounds first, for some rows at a time: their loads do not depend on each other, so the cache misses overlap.
         let mut runs = [Run::default(); 32];
@@ -285,25 +234,20 @@ impl<'a> Scatter<'a> {
                 if !(in_source && in_target) {
                     return Err(beyond());
                 }
-                // SAFETY: both ends were checked just above, in the source and in the target. The source is borrowed, as
-                // `Source` says, and the target the exclusive borrow that `scatters` was given, so they do not overlap; no
-                // other thread writes these target bytes, because claims are unique and `Tiling` proves pieces of
-                // different claims disjoint.
+                // SAFETY: both ends were checked just above, in the source and in the target. The source is a shared
+                // borrow and the target the exclusive borrow that `scatters` was given, so they do not overlap; no other
+                // thread writes these target bytes, because claims are unique and `Tiling` proves pieces of different
+                // claims disjoint.
                 unsafe { copy_bytes(source.as_ptr().add(from), self.target.add(run.target), run.len) };
                 copied += run.len;
             }
         }
-        Ok(copied)
+        self.copied.fetch_add(copied, Ordering::Relaxed);
+        Ok(())
     }
 
-    /// [`copy`](Self::copy) where rows are no boxes. Gives how many bytes.
-    fn copy_products(
-        &self,
-        claim: &Claim,
-        decoded: &[u8],
-        extent: &Extent,
-        scratch: &mut PieceScratch,
-    ) -> Result<usize> {
+    /// [`copy`](Self::copy) where rows are no boxes.
+    fn copy_products(&self, claim: &Claim, decoded: &[u8], extent: &Extent, scratch: &mut PieceScratch) -> Result<()> {
         let beyond = || Error::new(ErrorKind::Internal, "a piece reaches beyond its buffer");
         let PieceScratch { pieces, at, strides, walk, hops, .. } = scratch;
         let (rows, key) = self.chunk(claim)?;
@@ -339,10 +283,11 @@ impl<'a> Scatter<'a> {
             }
             self.tiling.for_each(row, at, strides, pieces, |piece| {
                 let run = Run::of(piece, self.item, walk)?;
-                self.copy_run(run, walk, decoded.into(), std::slice::from_ref(extent))
+                self.copy_run(run, walk, decoded, std::slice::from_ref(extent))
             })?;
         }
-        Ok(copied)
+        self.copied.fetch_add(copied, Ordering::Relaxed);
+        Ok(())
     }
 
     /// Copies single elements from `source`, the bytes of the read chunk from `start` on. Gives how many bytes.
@@ -389,7 +334,7 @@ impl<'a> Scatter<'a> {
     }
 
     /// Copies one run at each step of `walk`; all of its source must lie in one extent.
-    fn copy_run(&self, run: Run, walk: &mut [Step], decoded: Source<'_>, extents: &[Extent]) -> Result<()> {
+    fn copy_run(&self, run: Run, walk: &mut [Step], decoded: &[u8], extents: &[Extent]) -> Result<()> {
         let beyond = || Error::new(ErrorKind::Internal, "a piece reaches beyond its buffer");
         if run.len == 0 {
             return Ok(());
@@ -402,27 +347,25 @@ impl<'a> Scatter<'a> {
             return Err(beyond());
         }
         let from = at + (run.source - span.start);
-        // SAFETY: the bounds of the whole walk were checked just above, in `decoded` and in the target. The source is
-        // borrowed, as `Source` says, and the target the exclusive borrow that `scatters` was given, so they do not
-        // overlap; no other thread writes these target bytes, because claims are unique and `Tiling` proves pieces of
-        // different claims disjoint.
+        // SAFETY: the bounds of the whole walk were checked just above, in `decoded` and in the target. The source is a
+        // shared borrow and the target the exclusive borrow that `scatters` was given, so they do not overlap; no other
+        // thread writes these target bytes, because claims are unique and `Tiling` proves pieces of different claims
+        // disjoint.
         unsafe { copy_walk(decoded.as_ptr(), self.target, Run { source: from, ..run }, walk) };
         Ok(())
     }
 
     /// The bytes of the claimed read chunk that its pieces need, sorted, those with no more than `gap` bytes between
-    /// them merged, and how many bytes the pieces copy of them. `None` if they are more than `limit` ranges, pieces next to
-    /// each other counted as one.
+    /// them merged. `None` if they are more than `limit` ranges, pieces next to each other counted as one.
     pub(super) fn wanted<'s>(
         &self,
         claim: &Claim,
         gap: usize,
         limit: usize,
         scratch: &'s mut PieceScratch,
-    ) -> Result<Option<Wanted<'s>>> {
+    ) -> Result<Option<&'s mut Vec<Range<usize>>>> {
         let PieceScratch { pieces, at, strides, walk, wanted, .. } = scratch;
         wanted.clear();
-        let mut copied = 0_usize;
         let (rows, key) = self.chunk(claim)?;
         let strides = self.look_up(key, at, strides);
         let mut too_many = false;
@@ -435,7 +378,6 @@ impl<'a> Scatter<'a> {
                     too_many = true;
                     return Ok(());
                 }
-                copied = copied.saturating_add(run.bytes(walk));
                 let (outer, inner) = walk.split_at_mut(cut);
                 let beyond = || Error::new(ErrorKind::Internal, "a piece reaches beyond its read chunk");
                 let hull = run.source_span(inner).ok_or_else(beyond)?;
@@ -456,7 +398,7 @@ impl<'a> Scatter<'a> {
             }
         }
         merge(wanted, gap);
-        Ok(Some(Wanted { ranges: wanted, copied }))
+        Ok(Some(wanted))
     }
 
     /// One past the last byte of the claimed read chunk that its pieces need. `None` if that is beyond `limit`.
@@ -574,7 +516,7 @@ impl<'a> Scatter<'a> {
             return Err(Error::new(ErrorKind::Internal, "the fill value does not fit the element type"));
         }
         let done = self.zeroed && value.iter().all(|&byte| byte == 0);
-        let filled = self.for_each_piece(&claim, scratch, |scatter, piece, walk| {
+        self.for_each_piece(claim, scratch, |scatter, piece, walk| {
             let mut run = Run::of(piece, scatter.item, walk)?;
             let bytes = run.bytes(walk);
             // Where the source does not matter, runs that follow each other in the target are one.
@@ -600,20 +542,18 @@ impl<'a> Scatter<'a> {
                 });
             }
             Ok(bytes)
-        })?;
-        self.used_up(claim, filled);
-        Ok(())
+        })
     }
 
-    /// Visits the pieces of the claimed read chunk. Gives the sum of what `visit` gave.
+    #[expect(clippy::needless_pass_by_value, reason = "a claim is used up")]
     fn for_each_piece(
         &self,
-        claim: &Claim,
+        claim: Claim,
         scratch: &mut PieceScratch,
         mut visit: impl FnMut(&Self, &Piece, &mut Vec<Step>) -> Result<usize>,
-    ) -> Result<usize> {
+    ) -> Result<()> {
         let PieceScratch { pieces, batch, at, strides, walk, .. } = scratch;
-        let (rows, key) = self.chunk(claim)?;
+        let (rows, key) = self.chunk(&claim)?;
         let strides = self.look_up(key, at, strides);
         let mut copied = 0;
         if self.tiling.one_piece_each() {
@@ -635,7 +575,8 @@ impl<'a> Scatter<'a> {
                 })?;
             }
         }
-        Ok(copied)
+        self.copied.fetch_add(copied, Ordering::Relaxed);
+        Ok(())
     }
 
     /// The rows of the claimed read chunk and its key.

@@ -294,7 +294,7 @@ impl<'a> VariableRead<'a> {
                     let values = Arc::new(Elements { cells, bytes: Cow::Owned(bytes) });
                     promise.keep(Cached::Values(values.clone()), version);
                     let wanted = scatter.wanted(&claim, 0, ranges_limit(decoder.decoded_len()), pieces)?;
-                    let kept = Kept::new(renamed(&values, buffer)?, wanted.map(|wanted| &wanted.ranges[..]))?;
+                    let kept = Kept::new(renamed(&values, buffer)?, wanted.map(|wanted| &wanted[..]))?;
                     let (cells, bytes) = kept.into_parts()?;
                     self.place(claim, (buffer, &cells, bytes), scatter, pieces, (reservation, buffers))?;
                     return Ok(None);
@@ -304,8 +304,7 @@ impl<'a> VariableRead<'a> {
                 elements = Some(whole);
             }
             let wanted = scatter.wanted(&claim, 0, ranges_limit(decoder.decoded_len()), pieces)?;
-            let kept =
-                elements.map(|elements| Kept::new(elements, wanted.map(|wanted| &wanted.ranges[..]))).transpose()?;
+            let kept = elements.map(|elements| Kept::new(elements, wanted.map(|wanted| &wanted[..]))).transpose()?;
             let fits = |kept: &Kept<'_>| granted.is_none_or(|granted| buffers + of_cells + kept.memory() <= granted);
             let Some(kept) = kept.filter(fits) else {
                 match granted {
@@ -342,8 +341,7 @@ impl<'a> VariableRead<'a> {
         reservation.hold(buffers.saturating_add(need.decoded));
         let pieces = &mut scratch.pieces;
         let wanted = scatter.wanted(&claim, 0, ranges_limit(values.cells.len()), pieces)?;
-        let (cells, bytes) =
-            Kept::new(renamed(values, buffer)?, wanted.map(|wanted| &wanted.ranges[..]))?.into_parts()?;
+        let (cells, bytes) = Kept::new(renamed(values, buffer)?, wanted.map(|wanted| &wanted[..]))?.into_parts()?;
         self.place(claim, (buffer, &cells, bytes), scatter, pieces, (reservation, buffers))
     }
 

@@ -2,8 +2,6 @@
 
 mod held;
 mod local;
-#[cfg_attr(not(target_os = "linux"), path = "unmapped.rs")]
-mod mapped;
 #[cfg_attr(
     not(feature = "object-store"),
     allow(dead_code, unused_imports, unused_variables, reason = "some is for object stores alone")
@@ -12,7 +10,6 @@ pub(crate) mod remote;
 mod zip;
 
 use std::fs::File;
-use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::Arc;
@@ -22,7 +19,6 @@ use zarrs::storage::{Bytes, ReadableStorage, StorageError, StoreKey};
 
 pub(crate) use self::held::Held;
 pub(crate) use self::local::LocalDirectory;
-pub(crate) use self::mapped::Mapped;
 use self::remote::{Remote, Want, documents, wait};
 use self::zip::Deflated;
 pub(crate) use self::zip::ZipFile;
@@ -225,14 +221,6 @@ impl Value {
     pub(crate) fn hint(&self, start: u64, len: u64) {
         if let Self::Local { file, start: first, .. } = self {
             local::hint(file, first.saturating_add(start), len);
-        }
-    }
-
-    /// Maps the bytes from `at` on that `ranges` span into memory, where that can be done and they are there already.
-    pub(crate) fn map(&self, at: u64, ranges: &[Range<usize>]) -> Option<Mapped> {
-        match self {
-            Self::Local { file, start, .. } => Mapped::new(file, start.saturating_add(at), ranges),
-            Self::Deflated(_) | Self::Storage(_) | Self::Remote(_) | Self::Held(_) => None,
         }
     }
 

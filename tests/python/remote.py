@@ -270,3 +270,18 @@ class OwnMapping(Mapping[str, bytes]):
 
     def __len__(self) -> int:
         return len(self.held)
+
+
+class LazyDict(dict[str, bytes]):
+    """A dict whose own values are wrong: it gives those of a mapping, which is asked each time."""
+
+    def __init__(self, values: Mapping[str, bytes], latency: float = 0.0) -> None:
+        super().__init__(dict.fromkeys(values, b"not this"))
+        self.behind = OwnMapping(values, latency)
+        self.asked = self.behind.asked
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return LazyDict, (self.behind.held, self.behind.latency)
+
+    def __getitem__(self, key: str) -> bytes:
+        return self.behind[key]

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import pickle
+import struct
 import threading
+import zipfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -89,6 +91,54 @@ def test_missing_chunks_are_counted(proxy: Proxy, written: dict[str, Written], k
     for turn in range(3):
         zarrow.read_ragged(handle, [...], cache=cache)
         assert (cache.misses, cache.hits) == (60, 60 * turn)
+
+
+INDEX = 16 * 8 + 4  # bytes of the index of a shard of "shards"
+
+
+def stored_lengths(shard: Path) -> list[int]:
+    """The bytes that each of the eight subchunks of a shard takes."""
+    words = struct.unpack("<16Q", shard.read_bytes()[-INDEX:-4])
+    return list(words[1::2])
+
+
+def zipped(folder: Path, path: Path) -> Path:
+    """Put all files of a folder into a zip file, as they are."""
+    with zipfile.ZipFile(path, "w") as archive:
+        for key, value in read_folder(folder).items():
+            archive.writestr(key, value)
+    return path
+
+
+@pytest.mark.parametrize("kind", ["path", "zip"])
+def test_an_index_of_a_file_is_read_once(
+    written: dict[str, Written], tmp_path: Path, kind: str
+) -> None:
+    """Of a shard of this machine, too: what a second read reads are the bytes of subchunks."""
+    shards = written["shards"]
+    path = shards.path if kind == "path" else zipped(shards.path, tmp_path / "shards.zip")
+    lengths = stored_lengths(shards.chunk(1, 1))
+    cache = zarrow.ChunkCache(BIG)
+
+    def fetched(handle: zarrow.Array, selection: Any) -> int:
+        got, stats = zarrow.read_ragged(handle, [selection], cache=cache, return_stats=True)
+        shards.check(got, [selection])
+        return int(stats.bytes_fetched)
+
+    handle = zarrow.open_array(path)
+    # Of the shard, subchunks in rows of two.
+    assert fetched(handle, np.s_[20:25, 16:24]) == INDEX + lengths[0]
+    assert fetched(handle, np.s_[20:25, 16:24]) == 0
+    assert fetched(handle, np.s_[20:25, 24:32]) == lengths[1]
+    assert fetched(handle, np.s_[30:40, 17:30]) == sum(lengths[4:])
+    assert fetched(handle, np.s_[20:40, 16:32]) == sum(lengths[2:4])
+    assert fetched(handle, np.s_[20:40, 16:32]) == 0
+    assert fetched(handle, ...) > 0
+    assert fetched(handle, ...) == 0
+    other = zarrow.open_array(path)
+    assert fetched(other, ...) == 0
+    cache.clear()
+    assert fetched(other, np.s_[20:25, 16:24]) == INDEX + lengths[0]
 
 
 def texts(shape: tuple[int, ...]) -> Any:

@@ -95,6 +95,25 @@ def test_a_chunk_that_is_written_anew(
     assert (stats.chunks_decoded, stats.chunks_cached) == (0, 60)
 
 
+def test_an_index_of_a_file_that_is_written_anew(tmp_path: Path) -> None:
+    """Where another subchunk lies in the old shard says nothing of the new one."""
+    old = np.arange(60 * 40, dtype="int32").reshape(60, 40)
+    # Noise takes more bytes: all subchunks but the first lie elsewhere.
+    new = np.random.default_rng(1).integers(0, 1 << 30, (60, 40), dtype="int32")
+    for name, values in (("a", old), ("b", new)):
+        write_values(tmp_path / name, values, (5, 8), shards=(20, 16), compressors=ZstdCodec())
+    handle, cache = zarrow.open_array(tmp_path / "a"), zarrow.ChunkCache(BIG)
+    first, others = [np.s_[20:25, 16:24]], [np.s_[25:40, 16:32], np.s_[20:25, 24:32]]
+    oracle.assert_reads(zarrow.read_ragged(handle, first, cache=cache), old, first)
+    replace(tmp_path / "b", tmp_path / "a", ["c/1/1"])
+    for asked in (others, first, [np.s_[20:40, 16:32]]):
+        oracle.assert_reads(zarrow.read_ragged(handle, asked, cache=cache), new, asked)
+    (tmp_path / "a/c/1/1").unlink()
+    oracle.assert_reads(zarrow.read_ragged(handle, first, cache=cache), np.zeros_like(new), first)
+    shutil.copy(tmp_path / "b/c/1/1", tmp_path / "a/c/1/1")
+    oracle.assert_reads(zarrow.read_ragged(handle, others, cache=cache), new, others)
+
+
 @pytest.mark.parametrize("shards", [None, (20, 16)])
 def test_a_server_that_knows_times_alone(tmp_path: Path, shards: tuple[int, ...] | None) -> None:
     """What was modified is told by when, to the second, where there is no ETag."""
@@ -139,6 +158,43 @@ def test_what_is_rechecked(proxy: Proxy, written: dict[str, Written], name: str)
         objects = 9 if name == "shards" else 60
         assert counts.requests == stats.requests == (objects if recheck else 0)
         assert all(each.status == 304 for each in counts.log)
+
+
+@pytest.mark.parametrize("name", ["chunks", "shards"])
+@pytest.mark.parametrize("missing", ["fill", "null"])
+def test_what_is_missing_is_not_rechecked(
+    proxy: Proxy, http_server: FileServer, name: str, missing: Any
+) -> None:
+    """With recheck=False, no request for what is there, nor for what is not; else one for each."""
+    folder = http_server.folder / "changes" / f"half-{name}-{missing}"
+    half = arrays.write(LAYOUTS[name], folder)
+    gone = list(half.files().values())[::2]
+    for file in gone:
+        file.unlink()
+    # What NumPy has to give, by a way that keeps nothing.
+    expected = zarrow.read_ragged(folder, [..., np.s_[3:33, 5:20]], missing_chunks=missing)
+    handle = zarrow.open_array(f"{proxy.url}/changes/{folder.name}")
+    for recheck in (False, True):
+        cache = zarrow.ChunkCache(BIG, recheck=recheck)
+        first, stats = zarrow.read_ragged(
+            handle, [...], missing_chunks=missing, cache=cache, return_stats=True
+        )
+        absent = stats.chunks_missing
+        assert absent > 0
+        for asked in ([..., np.s_[3:33, 5:20]], [np.s_[3:33, 5:20]]):
+            proxy.forget()
+            got, stats = zarrow.read_ragged(
+                handle, asked, missing_chunks=missing, cache=cache, return_stats=True
+            )
+            assert got.equals(expected[2 - len(asked) :])
+            counts = proxy.counts()
+            assert stats.chunks_decoded == 0
+            assert counts.requests == stats.requests
+            assert (counts.requests > 0) == recheck
+            assert len(asked) == 1 or stats.chunks_missing == absent
+        assert first.equals(expected[:1])
+    with pytest.raises(zarrow.StoreError):
+        zarrow.read_ragged(handle, [...], missing_chunks="error", cache=cache)
 
 
 def test_no_recheck_sees_nothing_new(http_server: FileServer) -> None:

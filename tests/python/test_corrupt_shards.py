@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import struct
+import sys
+import warnings
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
+import arrays
 import numpy as np
+import objects
 import oracle
 import pytest
 import zarrow
-from arrays import Maker, Written
-from failures import fails
+from arrays import Layout, Maker, Written
+from failures import STATUS, fails, run
+from servers.http_files import FileServer
+from zarr.codecs import ZstdCodec
 
 NONE = 2**64 - 1
 SUBCHUNKS = 6
@@ -228,3 +236,94 @@ def test_missing_shard(written: Written) -> None:
     result, stats = zarrow.read_ragged(written.path, [..., np.s_[2:3]], return_stats=True)
     written.check(result, [..., np.s_[2:3]])
     assert (stats.chunks_decoded, stats.chunks_missing) == (6, 6)
+
+
+# ---- lengths of what nothing bounds --------------------------------------------------------------
+
+# Of text, and of pcodec, a subchunk may have any number of encoded bytes.
+UNBOUNDED: dict[str, Callable[[Path], Any]] = {
+    "text": lambda path: objects.write(path, TEXTS, (4,), kind="string", shards=(24,)),
+    "text in zstd": lambda path: objects.write(
+        path, TEXTS, (4,), kind="string", shards=(24,), compressors=ZstdCodec()
+    ),
+    "pcodec": lambda path: arrays.write(PCODEC, path),
+}
+TEXTS = objects.objects([f"{at}ü" * (at % 5) for at in range(48)])
+PCODEC = Layout(dtype="int32", shape=(48,), chunks=(4,), shards=(24,), pcodec=True, counting=True)
+HOSTILE_ENTRIES = [
+    (0, 2**32),
+    (0, 2**40),
+    (8, 2**50),
+    (0, 2**60),
+    (3, 2**62),
+    (0, 2**63 - 1),
+    (1, 2**63),
+    (0, 2**64 - 2),
+    (2**50, 2**50),
+    (2**62, 2**62),
+    (2**63 - 8, 16),
+]
+HOSTILE = """
+import resource, sys, time
+from pathlib import Path
+sys.path.insert(0, sys.argv[1])
+from remote import store_of
+import numpy as np, zarrow
+
+kind, folder, url = sys.argv[2:]
+resource.setrlimit(resource.RLIMIT_AS, (4 << 30, 4 << 30))
+arrays = [zarrow.open_array(store_of(kind, each, f"{url}/{each.name}"))
+          for each in sorted(Path(folder).iterdir())]
+for array in arrays:
+    zarrow.read_ragged(array, [np.s_[24:48], np.s_[25:26], np.s_[0:12]])
+before, longest = status("VmHWM"), 0
+for array in arrays:
+    for asked in ([...], [np.s_[13:15]], [np.s_[0:2], np.s_[10:30]]):
+        for options in ({}, {"memory_limit": 50 << 20}, {"cache": zarrow.ChunkCache(1 << 20)}):
+            began = time.perf_counter()
+            try:
+                zarrow.read_ragged(array, asked, **options)
+            except zarrow.ZarrowError as error:
+                print(type(error).__name__, error)
+            else:
+                print("no error:", array)
+            longest = max(longest, time.perf_counter() - began)
+print(longest, status("VmHWM") - before)
+"""
+
+
+@pytest.fixture(scope="module")
+def hostile(http_server: FileServer) -> Path:
+    """Arrays of two shards, of which an entry of the first lies."""
+    folder = http_server.folder / "hostile-shards"
+    for name, write in UNBOUNDED.items():
+        for number, entry in enumerate(HOSTILE_ENTRIES):
+            path = folder / f"{name.replace(' ', '-')}-{number}"
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # about codecs that others may lack
+                write(path)
+            shard = path / "c" / "0"
+            data = bytearray(shard.read_bytes())
+            data[-INDEX - 4 + 48 : -INDEX - 4 + 64] = struct.pack("<2Q", *entry)
+            data[-4:] = crc32c(data[-INDEX - 4 : -4]).to_bytes(4, "little")
+            shard.write_bytes(data)
+    return folder
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="/proc/self/status is of Linux")
+@pytest.mark.parametrize("kind", ["path", "http", "dict", "own", "mapping"])
+def test_lengths_that_nothing_bounds(hostile: Path, http_server: FileServer, kind: str) -> None:
+    """An error that names the key, soon and in little memory, whoever is asked for the bytes."""
+    url, helpers = f"{http_server.url}/{hostile.name}", str(Path(__file__).parent)
+    done = run(STATUS + HOSTILE, helpers, kind, str(hostile), url, timeout=120)
+    assert done.returncode == 0, f"{done.returncode}: {done.stdout}{done.stderr}"
+    *errors, last = done.stdout.splitlines()
+    assert len(errors) == len(UNBOUNDED) * len(HOSTILE_ENTRIES) * 9
+    for error in errors:
+        is_limited = error.startswith("AllocationError") and "the memory limit" in error
+        assert is_limited or error.startswith(("DecodeError", "StoreError")), error
+        assert "key 'c/0'" in error
+        assert "panic" not in error
+    longest, grown = map(float, last.split())
+    assert longest < 5
+    assert grown < 100 << 20

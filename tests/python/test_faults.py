@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import time
 from collections.abc import Callable, Iterator
@@ -38,6 +39,26 @@ LAYOUTS = {
     "missing": Layout(
         dtype="int32", shape=(40, 900), chunks=(10, 300), missing=0.5, fill_seed=4, seed=4
     ),
+    "index-at-start": Layout(
+        dtype="int32",
+        shape=(40, 900),
+        chunks=(10, 300),
+        shards=(20, 900),
+        codecs=("zstd",),
+        index_at="start",
+        seed=5,
+    ),
+    "v2": Layout(
+        dtype="int32",
+        shape=(40, 900),
+        chunks=(10, 300),
+        zarr_format=2,
+        codecs=("zlib",),
+        seed=6,
+        attributes={"unit": "m"},
+    ),
+    "group-v3/a": Layout(dtype="int32", shape=(40, 900), chunks=(10, 300), seed=7),
+    "group-v2/a": Layout(dtype="int32", shape=(40, 900), chunks=(10, 300), zarr_format=2, seed=8),
 }
 BROKEN = {"chunks": "chunks/c/1/1", "shards": "shards/c/1/0", "raw": "raw/c/1/1"}
 SELECTIONS: list[Any] = [np.s_[3:33, 100:700], np.s_[12:13], ...]
@@ -60,10 +81,16 @@ class Remote:
         url, options = f"{self.url}/{form}", self.options | options
         return zarrow.open_array(url, storage_options=options or None)
 
+    def open_group(self, form: str) -> Any:
+        """Open a group, patiently."""
+        return zarrow.open_group(f"{self.url}/{form}", storage_options=self.options or None)
+
 
 @pytest.fixture(scope="module")
 def written(http_server: FileServer) -> dict[str, Written]:
     folder = http_server.folder / "faults"
+    for zarr_format in (2, 3):
+        zarr.create_group(folder / f"group-v{zarr_format}", zarr_format=zarr_format)  # type: ignore[arg-type]
     return {form: arrays.write(layout, folder / form) for form, layout in LAYOUTS.items()}
 
 
@@ -137,6 +164,79 @@ def test_metadata(remote: Remote, written: dict[str, Written], fault: str) -> No
         remote.open("chunks", **RETRIES)
     assert tells(caught.value, "chunks", "zarr.json")
     assert not isinstance(caught.value, zarrow.NotFoundError)
+
+
+# Documents that a node of v3 does not have.
+OTHERS = r"/\.z(array|attrs|group|metadata)$"
+NEVER: dict[str, Inject] = {
+    "401": lambda proxy, key: proxy.status(key, 401),
+    "403": lambda proxy, key: proxy.status(key, 403),
+    "429": lambda proxy, key: proxy.status(key, 429),
+    "500": lambda proxy, key: proxy.status(key, 500),
+    "503": lambda proxy, key: proxy.status(key, 503, retry_after=20),
+    "hang": lambda proxy, key: proxy.hang(key),
+    "hang within": lambda proxy, key: proxy.hang(key, after=1),
+    "reset": lambda proxy, key: proxy.reset(key),
+    "truncate": lambda proxy, key: proxy.truncate(key),
+}
+
+
+@pytest.mark.parametrize("fault", NEVER)
+def test_documents_that_are_not_needed(
+    remote: Remote, written: dict[str, Written], fault: str
+) -> None:
+    """Where there is a zarr.json, what becomes of requests for others does not matter."""
+    NEVER[fault](remote.proxy, OTHERS)
+    began = time.monotonic()
+    handle = remote.open("chunks")
+    group = remote.open_group("group-v3")
+    assert group.zarr_format == 3
+    member = group["a"]
+    # By the defaults, it would be repeated for a minute at least.
+    assert time.monotonic() - began < 5
+    written["chunks"].check(zarrow.read_ragged(handle, SELECTIONS), SELECTIONS)
+    written["group-v3/a"].check(zarrow.read_ragged(member, SELECTIONS), SELECTIONS)
+    if remote.options:  # S3 lists what it holds
+        [(name, again)] = group.items()
+        assert name == "a"
+        written["group-v3/a"].check(zarrow.read_ragged(again, SELECTIONS), SELECTIONS)
+    remote.proxy.wait_until_idle()
+
+
+@pytest.mark.parametrize("status", [401, 403])
+@pytest.mark.parametrize("absent", ["zarr.json", "zarr.json, .zmetadata, .zattrs"])
+def test_v2_where_what_is_absent_is_forbidden(
+    remote: Remote, written: dict[str, Written], status: int, absent: str
+) -> None:
+    """So answer buckets whose keys may be read by all, but not listed."""
+    for key in absent.split(", "):
+        remote.proxy.status(f"/{re.escape(key)}$", status)
+    handle = remote.open("v2", **RETRIES)
+    assert handle.zarr_format == 2
+    assert handle.attrs == ({"unit": "m"} if absent == "zarr.json" else {})
+    written["v2"].check(zarrow.read_ragged(handle, SELECTIONS), SELECTIONS)
+    group = remote.open_group("group-v2")
+    assert group.zarr_format == 2
+    written["group-v2/a"].check(zarrow.read_ragged(group["a"], SELECTIONS), SELECTIONS)
+
+
+@pytest.mark.parametrize("form", ["v2", "chunks", "nothing"])
+@pytest.mark.parametrize("forbidden", ["/zarr.json$|/.zarray$", "/zarr.json$|/.z"])
+def test_all_documents_are_forbidden(remote: Remote, form: str, forbidden: str) -> None:
+    """An array that may not be read is not one that is not there, though its `.zattrs` is."""
+    remote.proxy.status(forbidden, 403)
+    with pytest.raises(zarrow.StoreError) as caught:
+        remote.open(form, **RETRIES)
+    assert not isinstance(caught.value, zarrow.NotFoundError), caught.value
+    assert tells(caught.value, form, "zarr.json") or tells(caught.value, form, ".zarray")
+
+
+def test_a_group_whose_documents_are_forbidden(remote: Remote) -> None:
+    remote.proxy.status(r"/zarr.json$|/\.z", 403)
+    for form in ("group-v2", "group-v3"):
+        with pytest.raises(zarrow.StoreError, match=r"zarr\.json|\.z") as caught:
+            remote.open_group(form)
+        assert not isinstance(caught.value, zarrow.NotFoundError), caught.value
 
 
 def test_slow_start(remote: Remote, written: dict[str, Written]) -> None:
@@ -421,6 +521,72 @@ def test_a_shard_that_is_written_between_two_requests(
         zarrow.read_ragged(handle, SELECTIONS)
     server.before_answer = lambda _: None
     written["shards"].check(zarrow.read_ragged(handle, SELECTIONS), SELECTIONS)
+
+
+GONE = "c/1/0"
+# Ranges that are not those of the index.
+VANISHING = {"shards": r"bytes=\d", "index-at-start": "bytes=[1-9]"}
+
+
+@pytest.mark.parametrize("missing", ["fill", "null", "error"])
+@pytest.mark.parametrize("form", VANISHING)
+@pytest.mark.parametrize("recheck", [None, True, False])
+def test_a_shard_that_vanishes_after_its_index(
+    remote: Remote, written: dict[str, Written], recheck: bool | None, form: str, missing: Any
+) -> None:
+    """It is no missing chunk, for there was one, and is not kept as one by a cache."""
+    cache = None if recheck is None else zarrow.ChunkCache(1 << 24, recheck=recheck)
+    handle = remote.open(form, **RETRIES)
+    remote.proxy.status(f"/{form}/{GONE}$", 404, range=VANISHING[form])
+    for asked in (SELECTIONS, [np.s_[20:21, :5]]):
+        with pytest.raises(zarrow.StoreError) as caught:
+            zarrow.read_ragged(handle, asked, missing_chunks=missing, cache=cache)
+        assert tells(caught.value, form, GONE), caught.value
+    remote.proxy.heal()
+    for _ in range(2):
+        got = zarrow.read_ragged(handle, SELECTIONS, missing_chunks=missing, cache=cache)
+        written[form].check(got, SELECTIONS)
+
+
+class VanishingStore(OwnStore):
+    """A store of which a shard is there only to those who ask for its index."""
+
+    is_gone = True
+
+    async def get(self, key: str, prototype: Any, byte_range: Any = None) -> Any:
+        value = await super().get(key, prototype, byte_range)
+        is_index = sum(asked == key for asked, _ in self.asked.keys) == 1
+        return None if self.is_gone and key == GONE and not is_index else value
+
+
+class VanishingMapping(OwnMapping):
+    """The same of a mapping."""
+
+    is_gone = True
+
+    def __getitem__(self, key: str) -> bytes:
+        value = super().__getitem__(key)
+        if self.is_gone and key == GONE and sum(asked == key for asked, _ in self.asked.keys) > 1:
+            raise KeyError(key)
+        return value
+
+
+@pytest.mark.parametrize("missing", ["fill", "null", "error"])
+@pytest.mark.parametrize("form", VANISHING)
+@pytest.mark.parametrize("cached", [False, True])
+@pytest.mark.parametrize("make", [VanishingStore, VanishingMapping])
+def test_a_shard_that_vanishes_from_a_store_of_python(
+    written: dict[str, Written], make: Any, cached: bool, form: str, missing: Any
+) -> None:
+    cache = zarrow.ChunkCache(1 << 24) if cached else None
+    store = make(read_folder(written[form].path))
+    handle = zarrow.open_array(store)
+    with pytest.raises(zarrow.StoreError, match=f"key '{GONE}'"):
+        zarrow.read_ragged(handle, SELECTIONS, missing_chunks=missing, cache=cache)
+    store.is_gone = False
+    for _ in range(2):
+        got = zarrow.read_ragged(handle, SELECTIONS, missing_chunks=missing, cache=cache)
+        written[form].check(got, SELECTIONS)
 
 
 class Panic(BaseException):

@@ -27,8 +27,9 @@ LAYOUT = Layout(dtype="int32", shape=(120, 40), chunks=(4, 8), codecs=("zstd",),
 SHARDS = Layout(
     dtype="int32", shape=(120, 40), chunks=(4, 8), shards=(40, 40), codecs=("zstd",), seed=2
 )
-PATIENCE = 5  # seconds that an interrupt may take on a busy machine
-DELAYS: dict[str, float] = {}
+SOON = 0.2  # seconds within which an interrupt ends a read
+ATTEMPTS = 5  # on a busy machine, one or the other of which may take longer
+PATIENCE = 5  # seconds that what comes soon may take there
 
 
 @pytest.fixture(scope="module")
@@ -40,7 +41,8 @@ def written(http_server: FileServer) -> dict[str, Written]:
     }
 
 
-# The end of each program: a read that hangs gets SIGINT, and another read works.
+# The end of each program: a read that hangs gets SIGINT, and another read works. Where it took
+# long to end, that is tried again.
 INTERRUPT = """
 import os, signal, sys, threading, time
 import numpy as np, zarrow
@@ -53,12 +55,17 @@ def interrupt():
     sent.append(time.perf_counter())
     os.kill(os.getpid(), signal.SIGINT)
 
-threading.Thread(target=interrupt, daemon=True).start()
-try:
-    hang()
-except KeyboardInterrupt:
-    delay = time.perf_counter() - sent[0]
-    print("interrupted", delay)
+for _ in range(attempts):
+    threading.Thread(target=interrupt, daemon=True).start()
+    try:
+        hang()
+    except KeyboardInterrupt:
+        delay = time.perf_counter() - sent[-1]
+        print("interrupted", delay)
+        if delay < soon:
+            break
+    else:
+        print("read", 0)
 heal()
 for _ in range(2):
     again = zarrow.read_ragged(reopen(), [np.s_[:8, 3]])
@@ -127,21 +134,25 @@ def test_ctrl_c(
     kind: str,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """KeyboardInterrupt soon, and the process reads again: by a proxy that hangs, and one not."""
+    """KeyboardInterrupt soon, and the process reads again: by a proxy that hangs, and one not.
+
+    The best of some attempts counts: a machine may be busy for a while, a wait is there each time.
+    """
     name = "shards" if kind == "shards" else "chunks"
     proxy.hang("zarr.json$" if "opening" in kind else "/c/")
     folder = str(Path(__file__).parent)
     expected = np.asarray(written[name].whole[:8, 3]).tolist()
     code = f"import sys, time\nsys.path.insert(0, {folder!r})\nexpected = {expected}\n"
+    code += f"attempts, soon = {ATTEMPTS}, {SOON}\n"
     urls = [f"{base}/interrupts/{name}" for base in (proxy.url, http_server.url)]
     done = run(code + STARTS[kind] + INTERRUPT, *urls, str(written[name].path), timeout=40)
     words = done.stdout.split()
-    assert words[::2] == ["interrupted", "again"], done.stdout + done.stderr
-    assert words[3] == "True"
-    DELAYS[kind] = float(words[1])
+    assert words[-2:] == ["again", "True"], done.stdout + done.stderr
+    assert set(words[:-2:2]) == {"interrupted"}, done.stdout + done.stderr
+    delays = [float(word) for word in words[1:-2:2]]
     with capsys.disabled():
-        print(f"[{kind}: {DELAYS[kind]:.3f} s]", end="")
-    assert DELAYS[kind] < PATIENCE
+        print(f"[{kind}: {min(delays):.3f} s]", end="")
+    assert min(delays) < SOON, delays
     proxy.wait_until_idle()
 
 

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import itertools
+import json
 import re
 import threading
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import arrays
 import numpy as np
+import oracle
 import pytest
 import zarr
 import zarrow
-from arrays import Layout, Written
-from remote import OwnMapping, OwnStore, fill, is_metadata, read_folder
+from arrays import Layout, Written, write_values
+from remote import LazyDict, OwnMapping, OwnStore, fill, is_metadata, read_folder, store_of
 from servers.http_files import FileServer
 from servers.moto import S3Server
 from servers.proxy import Counts, Proxy
@@ -165,6 +168,55 @@ def test_many_are_in_flight_by_default(proxy: Proxy, written: dict[str, Written]
     assert stats.max_in_flight >= 64
 
 
+def in_flight_after(proxy: Proxy, *, is_pushed_back: bool) -> int:
+    """The most requests in flight of the second read of an array, of 80 chunks."""
+    # Metadata that is known takes no request: while nobody knows how far away the server is, no
+    # more than 64 are sent before the first answer.
+    options = {"init_backoff": 0.01, "max_backoff": 0.02}
+    handle: Any = zarrow.open_group(f"{proxy.url}/requests-group", storage_options=options)["many"]
+    proxy.forget()
+    if is_pushed_back:
+        proxy.status("/c/", 503, count=64)
+        proxy.status("/c/", 429, retry_after=0, skip=64, count=1)
+        for begin in range(70, 300, 10):
+            proxy.status("/c/", 503, skip=begin, count=2)
+    zarrow.read_ragged(handle, [np.s_[:300]])
+    statuses = Counter(each.status for each in proxy.counts().log)
+    assert statuses[200] == 300
+    assert statuses[429] == (1 if is_pushed_back else 0)
+    assert (statuses[503] >= 64) == is_pushed_back
+    proxy.heal()
+    # Of a server that is seen to be near, waiting for it gives no reason to send more.
+    proxy.status("/c/399/", 404)
+    for _ in range(30):
+        zarrow.read_ragged(handle, [np.s_[399:]], concurrency=1)
+    _, stats = zarrow.read_ragged(handle, [np.s_[300:380]], return_stats=True)
+    return int(stats.max_in_flight)
+
+
+def test_pushbacks_leave_fewer_in_flight(
+    http_server: FileServer, make_proxy: Callable[..., Proxy]
+) -> None:
+    """503 and 429: the next read begins with fewer than the 64 that it begins with else."""
+    folder = http_server.folder / "requests-group"
+    arrays.write(LAYOUTS["many"], folder / "many")
+    consolidated = {
+        "kind": "inline",
+        "must_understand": False,
+        "metadata": {"many": json.loads((folder / "many" / "zarr.json").read_text())},
+    }
+    group = {"zarr_format": 3, "node_type": "group", "consolidated_metadata": consolidated}
+    (folder / "zarr.json").write_text(json.dumps(group))
+    # Another proxy is another server, of which nothing is known.
+    assert in_flight_after(make_proxy(http_server.url, latency=0), is_pushed_back=False) >= 64
+    attempts: list[int] = []
+    # Where the machine is busy, the server may seem to be far away: then more are sent again.
+    while len(attempts) < 3 and not (attempts and attempts[-1] < 64):
+        proxy = make_proxy(http_server.url, latency=0)
+        attempts.append(in_flight_after(proxy, is_pushed_back=True))
+    assert attempts[-1] < 64, attempts
+
+
 # ---- metadata ------------------------------------------------------------------------------------
 
 
@@ -240,6 +292,7 @@ MAKE: dict[str, Callable[[dict[str, bytes]], Any]] = {
     "own": lambda values: OwnStore(values, 0.03),
     "wrapped": lambda values: WrapperStore(OwnStore(values, 0.03)),
     "mapping": lambda values: OwnMapping(values, 0.03),
+    "lazy dict": lambda values: LazyDict(values, 0.03),
 }
 
 
@@ -260,7 +313,7 @@ def test_python_stores_are_asked_at_once(written: dict[str, Written], kind: str)
     written["many"].check(got, [np.s_[:300]])
     assert sorted(asked.keys) == sorted((f"c/{i}/0", "all") for i in range(300))
     assert stats.requests == 300
-    if kind == "mapping":
+    if isinstance(store, Mapping):
         assert 16 <= asked.most <= 32
         assert asked.most_threads <= before + 32
     else:
@@ -284,6 +337,21 @@ def test_python_stores_are_asked_for_ranges(written: dict[str, Written], kind: s
     assert len(asked.keys) == stats.requests
 
 
+def test_a_dict_that_makes_up_what_it_lacks(written: dict[str, Written]) -> None:
+    """`__missing__` of a class that inherits from dict is asked, for many keys at once."""
+    behind = OwnMapping(read_folder(written["many"].path), 0.03)
+
+    class Loading(dict[str, bytes]):
+        def __missing__(self, key: str) -> bytes:
+            return behind[key]
+
+    handle = zarrow.open_array(Loading())
+    behind.asked.forget()
+    written["many"].check(zarrow.read_ragged(handle, [np.s_[:100]]), [np.s_[:100]])
+    assert sorted(behind.asked.keys) == sorted((f"c/{i}/0", "all") for i in range(100))
+    assert 2 < behind.asked.most <= 32
+
+
 @pytest.mark.parametrize("limit", [1, 7])
 @pytest.mark.parametrize("kind", MAKE)
 def test_concurrency_of_python_stores(written: dict[str, Written], kind: str, limit: int) -> None:
@@ -295,6 +363,44 @@ def test_concurrency_of_python_stores(written: dict[str, Written], kind: str, li
     got = zarrow.read_ragged(handle, selections, concurrency=limit)
     written["v3"].check(got, selections)
     assert asked.most == limit
+
+
+def windows(kind: str) -> list[Any]:
+    """Rows of an array of two chunks of 1 MiB, most of them in the first."""
+    random = np.random.default_rng(1)
+    if kind == "the same few":
+        return [slice(i % 5 * 20_000, i % 5 * 20_000 + 1) for i in range(300)]
+    if kind == "backwards":
+        return [slice(i * 9_000, i * 9_000 + 40) for i in reversed(range(110))]
+    # Wide and narrow, twice, within each other, one after the other, and in any order.
+    starts = random.integers(400_000, 440_000, 300)
+    near = [slice(int(at), int(at) + int(random.integers(0, 300))) for at in starts]
+    starts = random.integers(0, 2 << 20, 60)
+    far = [slice(int(at), int(at) + int(random.integers(1, 3_000))) for at in starts]
+    across = [np.s_[1_048_570:1_048_590], np.s_[1_048_500:1_048_576], np.s_[1_048_576:1_048_577]]
+    strided = [np.s_[410_000:430_000:777], np.s_[425_000:405_000:-1_001], np.s_[::50_021]]
+    listed = [[420_000, 7, 419_999, 420_000, 2_000_000]]
+    chosen = {"hot": near, "mixed": [*near, *far, *near[:50], *across, *strided, *listed]}[kind]
+    return [chosen[at] for at in random.permutation(len(chosen))]
+
+
+@pytest.mark.parametrize("store", ["path", "http", "dict", "MemoryStore", "own", "mapping"])
+@pytest.mark.parametrize("shards", [None, (2 << 20,)])
+@pytest.mark.parametrize("kind", ["the same few", "backwards", "hot", "mixed"])
+def test_small_windows_of_long_raw_chunks(
+    proxy: Proxy, http_server: FileServer, kind: str, shards: tuple[int] | None, store: str
+) -> None:
+    """Of ranges of a chunk that come together, each window is cut out where it is."""
+    name = "windows-in-a-shard" if shards else "windows"
+    folder = http_server.folder / name
+    values = np.random.default_rng(2).integers(0, 256, 2 << 20, dtype="u1")
+    if not folder.exists():
+        write_values(folder, values, (1 << 20,), shards=shards)
+    handle = zarrow.open_array(store_of(store, folder, f"{proxy.url}/{name}"))
+    selections = windows(kind)
+    for options in ({}, {"max_gap": 0}, {"max_gap": 30_000}, {"cache": zarrow.ChunkCache(1 << 24)}):
+        how: Any = options
+        oracle.assert_reads(zarrow.read_ragged(handle, selections, **how), values, selections)
 
 
 def test_stores_in_memory_count_their_requests(written: dict[str, Written]) -> None:

@@ -342,9 +342,25 @@ def test_rules_choose_requests(proxy: Proxy, name: str) -> None:
     assert [status(url), status(url, "HEAD")] == [200, 200]
 
 
+def test_rules_choose_ranges(proxy: Proxy, name: str) -> None:
+    url = f"{proxy.url}/{name}"
+    proxy.status("file$", 404, range=r"bytes=\d")
+    assert get(url) == CONTENT
+    assert get(url, Range="bytes=-5") == CONTENT[-5:]
+    with pytest.raises(urllib.error.HTTPError, match="404"):
+        get(url, Range="bytes=2-5")
+    proxy.heal()
+    proxy.status("file$", 403, range="^$")
+    assert get(url, Range="bytes=2-5") == CONTENT[2:6]
+    with pytest.raises(urllib.error.HTTPError, match="403"):
+        get(url)
+
+
 def test_a_wrong_rule_is_an_error(proxy: Proxy) -> None:
     with pytest.raises(ValueError, match="unterminated"):
         proxy.status("[", 500)
+    with pytest.raises(ValueError, match="unterminated"):
+        proxy.status("file", 500, range="[")
     with pytest.raises(ValueError, match="unexpected keyword"):
         proxy.status("file", 500, often=2)
     assert proxy.counts().requests == 0

@@ -484,6 +484,19 @@ def test_urls_that_nobody_reads(store: str) -> None:
         zarrow.open_array(store)
 
 
+@pytest.mark.parametrize("scheme", ["http", "https", "HTTPS"])
+@pytest.mark.parametrize(
+    "rest", ["/path?query", "/path#part", "/a/b/path?a=1&b=2#part", "/?query", "?query"]
+)
+def test_urls_with_a_query(scheme: str, rest: str) -> None:
+    """Nobody knows where in it the names of what is in an array would go."""
+    url = f"{scheme}://127.0.0.1:9{rest}"
+    for read in (zarrow.open_array, zarrow.open_group):
+        with pytest.raises(zarrow.UnsupportedError, match="without a query") as caught:
+            read(url)
+        assert url in str(caught.value)
+
+
 def test_unknown_options() -> None:
     with pytest.raises(zarrow.UnsupportedError, match="aws_regoin"):
         zarrow.open_array("s3://bucket/a", storage_options={"aws_regoin": "x"})

@@ -9,18 +9,10 @@ use super::{ColumnRead, Member};
 use crate::chunk::{Decoder, Extent, Granularity};
 use crate::error::Result;
 use crate::read::demand::Demand;
-use crate::read::fetch::{Place, READ_GAP};
+use crate::read::fetch::READ_GAP;
 use crate::read::scatter::{Claim, PieceScratch};
-use crate::read::stats::Counters;
 use crate::read::worker::{Worker, WorkerScratch};
 use crate::store::{Held, Value};
-
-/// Of so many times the bytes that are copied, the others are better not read: a copy out of the page cache waits longer for
-/// its bytes than one from what was just read.
-const SPARSE: usize = 4;
-
-/// Not reading so many bytes is worth mapping a file into memory.
-const WORTH_MAPPING: usize = 256 << 10;
 
 impl ColumnRead<'_> {
     /// Whether read chunks that `decoder` decodes are stored as they are decoded.
@@ -57,15 +49,11 @@ impl ColumnRead<'_> {
     ) -> Result<Demand> {
         if let Some(run) = self.scatter.only_run(claim, pieces)? {
             let run = self.uncast(run.source)..self.uncast(run.source + run.len);
-            return Ok(Demand { wanted: Some(vec![run]), in_ranges: true, one_run: true, ..Demand::default() });
+            return Ok(Demand { wanted: Some(vec![run]), in_ranges: true, one_run: true });
         }
-        let Some((wanted, copied)) = self.wanted(claim, len, gap, pieces)? else { return Ok(Demand::default()) };
-        let read = wanted.iter().map(Range::len).sum::<usize>();
-        let is_sparse = self.array.source().is_local() && is_sparse(copied, read);
-        if read > len / 8 * 7 && !is_sparse {
-            return Ok(Demand::default());
-        }
-        Ok(Demand { wanted: Some(wanted), in_ranges: true, one_run: false, is_sparse })
+        let wanted = self.wanted(claim, len, gap, pieces)?;
+        let wanted = wanted.filter(|wanted| wanted.iter().map(Range::len).sum::<usize>() <= len / 8 * 7);
+        Ok(Demand { in_ranges: wanted.is_some(), wanted, one_run: false })
     }
 
     /// As [`ranges_or_all`](Self::ranges_or_all), where that was asked before, with gaps that the link called for: what is
@@ -73,13 +61,13 @@ impl ColumnRead<'_> {
     pub(super) fn ranges_of_held(&self, claim: &Claim, held: &Held, pieces: &mut PieceScratch) -> Result<Demand> {
         if let Some(run) = self.scatter.only_run(claim, pieces)? {
             let run = self.uncast(run.source)..self.uncast(run.source + run.len);
-            return Ok(Demand { wanted: Some(vec![run]), in_ranges: true, one_run: true, ..Demand::default() });
+            return Ok(Demand { wanted: Some(vec![run]), in_ranges: true, one_run: true });
         }
         let ranges = held.ranges();
         if ranges.iter().map(|range| range.len() as u64).sum::<u64>() == held.len() {
             return Ok(Demand::default());
         }
-        Ok(Demand { wanted: Some(ranges), in_ranges: true, ..Demand::default() })
+        Ok(Demand { wanted: Some(ranges), in_ranges: true, one_run: false })
     }
 
     /// How many bytes of what is `held` are copied before they are decoded.
@@ -98,11 +86,6 @@ impl ColumnRead<'_> {
         let Member { mut claim, place, demand } = member;
         let decoder = self.fetch.decoder(&place);
         let wanted = demand.wanted.as_deref().unwrap_or_default();
-        if demand.is_sparse {
-            let copied = self.copy_mapped(claim, &place, wanted, &mut worker.scratch.pieces, worker.counters)?;
-            let Some(left) = copied else { return Ok(()) };
-            claim = left;
-        }
         let WorkerScratch { encoded, cast, pieces, .. } = &mut worker.scratch;
         let bytes = wanted.iter().map(Range::len).sum();
         if !place.value().is_held() {
@@ -143,54 +126,9 @@ impl ColumnRead<'_> {
         decoder.to_native(buffer);
         self.copy(claim, buffer, &extents, &demand, cast, pieces)
     }
-
-    /// Copies what is wanted of a file without reading what lies between, if that is in memory anyway. Gives the claim back
-    /// if that cannot be done.
-    fn copy_mapped(
-        &self,
-        claim: Claim,
-        place: &Place,
-        wanted: &[Range<usize>],
-        pieces: &mut PieceScratch,
-        counters: &Counters,
-    ) -> Result<Option<Claim>> {
-        if self.cast.is_some() || !self.fetch.decoder(place).is_native() || self.fetch.is_cold() {
-            return Ok(Some(claim));
-        }
-        let began = Instant::now();
-        let Some((first, mapped)) = wanted.first().zip(place.map(wanted)) else { return Ok(Some(claim)) };
-        match self.scatter.copy_mapped(claim, &mapped, first.start, pieces)? {
-            Ok(copied) => {
-                self.fetch.observe(mapped.len(), 1, began);
-                counters.fetched(copied);
-                counters.decoded(copied);
-                Ok(None)
-            }
-            // The file was cut off, or cannot be read: reading it tells.
-            Err(claim) => Ok(Some(claim)),
-        }
-    }
 }
 
 /// Whether what is wanted of what is `held` is there as it is needed.
 fn is_one(wanted: &[Range<usize>], held: &Held, decoder: &Decoder) -> bool {
     wanted.len() == 1 && held.is_one() && decoder.is_native()
-}
-
-/// Whether of `read` bytes so few are copied that the others are better not read.
-fn is_sparse(copied: usize, read: usize) -> bool {
-    copied.saturating_mul(SPARSE) <= read && read - copied >= WORTH_MAPPING
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_is_sparse() {
-        let k = 1 << 10;
-        assert!(is_sparse(100 * k, 400 * k) && is_sparse(0, 256 * k) && is_sparse(1, usize::MAX));
-        assert!(!is_sparse(101 * k, 400 * k) && !is_sparse(k, 256 * k));
-        assert!(!is_sparse(usize::MAX, 256 * k) && !is_sparse(0, 0));
-    }
 }

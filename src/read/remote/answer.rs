@@ -14,6 +14,9 @@ use crate::store::changed;
 use crate::store::remote::{Answer, Remote, Reply, Want};
 use crate::turn;
 
+/// Values of one array are rarely longer than so many times the usual length.
+const LONGER: u64 = 4;
+
 /// One request of a packet.
 pub(super) struct Request {
     pub(super) packet: usize,
@@ -68,6 +71,13 @@ pub(super) struct Memory {
 }
 
 impl Memory {
+    /// Takes note that a request has room for `len` bytes, in the place of what it had before.
+    fn admit(&self, len: usize, admitted: &mut usize) {
+        let len = len.min(self.room);
+        self.arriving.fetch_add(len, Ordering::Relaxed);
+        self.arriving.fetch_sub(std::mem::replace(admitted, len), Ordering::Relaxed);
+    }
+
     /// Room for `len` bytes, when there is some: all, if they are more than that.
     async fn room_for(&self, len: u64) -> Result<OwnedSemaphorePermit> {
         let permit = self.semaphore.clone().acquire_many_owned(units((len as usize).min(self.room))).await;
@@ -99,8 +109,11 @@ pub(super) async fn fetch(
     // A store whose answers come whole has no place to leave them until there is room.
     let mut ahead = None;
     if let Some(memory) = memory.as_ref().filter(|memory| memory.is_limited && !remote.tells_lengths()) {
-        let most = want.len().or(checks.most).unwrap_or(memory.due as u64);
-        ahead = Some(memory.room_for(most).await?);
+        // Most values are no longer than a few times what is usual.
+        let most = checks.most.unwrap_or(u64::MAX).min((memory.due as u64).saturating_mul(LONGER));
+        let len = want.len().unwrap_or(most);
+        ahead = Some(memory.room_for(len).await?);
+        memory.admit(len as usize, admitted);
     }
     let mut answer = match answered(request).await? {
         Ok(answer) => answer,
@@ -147,8 +160,7 @@ pub(super) async fn fetch(
                     permit
                 }
             };
-            *admitted = len as usize;
-            memory.arriving.fetch_add(*admitted, Ordering::Relaxed);
+            memory.admit(len as usize, admitted);
             Some(permit)
         }
     };

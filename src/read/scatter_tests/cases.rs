@@ -288,7 +288,7 @@ impl Case {
                 }
             }
             How::Ranges { gap, block, limit } => {
-                match scatter.wanted(&claim, gap, limit, scratch)?.map(|wanted| wanted.ranges.clone()) {
+                match scatter.wanted(&claim, gap, limit, scratch)?.map(|wanted| wanted.clone()) {
                     None => scatter.copy(claim, &bytes, &whole, 0, scratch)?,
                     Some(wanted) => {
                         assert!(wanted.windows(2).all(|pair| pair[0].end + gap < pair[1].start), "{wanted:?}");

@@ -1,12 +1,10 @@
 //! Scatters of made-up read chunks, on several threads, against a gather element by element.
 //!
-//! Nothing here, but in `mapped`, reads a file or calls C, so that Miri can run it: it sees each access out of bounds, each data race and
+//! Nothing here reads a file or calls C, so that Miri can run it: it sees each access out of bounds, each data race and
 //! each use of a pointer that its borrow does not allow. Under Miri the cases are fewer and smaller.
 #![deny(unsafe_code)]
 
 mod cases;
-#[cfg(all(target_os = "linux", not(miri)))]
-mod mapped;
 mod random;
 
 use self::cases::{Case, How, Row, Source, WAYS};

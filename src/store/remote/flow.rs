@@ -83,6 +83,8 @@ struct Seen {
     bandwidth: Option<f64>,
     /// Requests in flight that a read found to be good.
     limit: Option<usize>,
+    /// Whether the last read was pushed back: then the next one only creeps up, too.
+    was_pushed_back: bool,
 }
 
 impl Flow {
@@ -174,7 +176,8 @@ impl Window {
         let before: Vec<_> = flows.iter().map(|flow| flow.pushbacks.count()).collect();
         let pushbacks = before.iter().sum();
         let limit = fixed.or(known).unwrap_or(START);
-        Self { flows, limit, files: files(), fixed: fixed.is_some(), before, pushbacks, settling: 0, since: None }
+        let since = flows.iter().any(|flow| flow.seen().was_pushed_back).then_some(0);
+        Self { flows, limit, files: files(), fixed: fixed.is_some(), before, pushbacks, settling: 0, since }
     }
 
     pub(crate) fn limit(&self) -> usize {
@@ -276,9 +279,11 @@ impl Drop for Window {
             let is_one = self.flows.len() == 1;
             for (flow, before) in self.flows.iter().zip(&self.before) {
                 // A link that was not pushed back is not to blame for another.
-                let is_to_blame = is_one || flow.pushbacks.count() > *before;
+                let was_pushed_back = flow.pushbacks.count() > *before;
+                let is_to_blame = is_one || was_pushed_back;
                 let limit = self.limit;
                 flow.update(|seen| {
+                    seen.was_pushed_back = was_pushed_back;
                     let known = seen.limit.unwrap_or(START);
                     seen.limit = Some(if is_to_blame { limit } else { limit.max(known) });
                 });
@@ -358,6 +363,22 @@ mod tests {
             halved.silent(MS);
         }
         assert!((17..32).contains(&halved.limit()), "it creeps: {}", halved.limit());
+        let crept = halved.limit();
+        drop(halved);
+        let mut next = window(&flow, None);
+        (0..20).for_each(|tick| next.silent(tick * MS));
+        assert_eq!(next.limit(), crept, "the next one creeps too");
+        drop(next);
+        let mut third = window(&flow, None);
+        third.silent(MS);
+        assert_eq!(third.limit(), crept + STEP, "until one was not pushed back");
+        drop(third);
+        // One that ends by what pushes it back.
+        flow.update(|seen| seen.limit = Some(40));
+        let ended = window(&flow, None);
+        flow.pushbacks().add();
+        drop(ended);
+        assert_eq!(window(&flow, None).limit(), 20);
         let mut fixed = window(&flow, Some(5));
         flow.pushbacks().add();
         fixed.answered(&flow, 10 * MS, true);

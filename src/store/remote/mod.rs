@@ -296,10 +296,12 @@ fn cut_off(got: usize, expected: u64) -> Error {
 /// at once. Those beside a `zarr.json` are hardly waited for, and may be `None` though they are there.
 ///
 /// Servers that do not let just anybody list what they hold say of what they do not hold that it is forbidden. So where
-/// `zarr.json` is, and another document is there, this is taken for a node without it.
+/// `zarr.json` is, and there is a document of the older format, this is taken for a node of that, and what else is forbidden
+/// for not there.
 pub(crate) async fn documents(remote: Arc<Remote>, keys: Vec<StoreKey>) -> Vec<Result<Option<Bytes>>> {
     let folder = |key: &StoreKey| key.as_str().rsplit_once('/').map_or(String::new(), |(folder, _)| folder.to_owned());
-    let is_main = |key: &StoreKey| key.as_str().rsplit('/').next() == Some("zarr.json");
+    let name = |key: &StoreKey| key.as_str().rsplit('/').next().unwrap_or_default().to_owned();
+    let is_main = |key: &StoreKey| name(key) == "zarr.json";
     let folders: Vec<String> = keys.iter().map(folder).collect();
     let began = Instant::now();
     let mut is_needed = vec![true; keys.len()];
@@ -333,11 +335,10 @@ pub(crate) async fn documents(remote: Arc<Remote>, keys: Vec<StoreKey>) -> Vec<R
     drop(asked);
     let is_forbidden = |value: &Option<Result<Option<Bytes>>>| matches!(value, Some(Err(error)) if is_forbidden(error));
     for main in (0..keys.len()).filter(|&at| is_main(&keys[at])) {
-        let of_node = |at: &usize| folders[*at] == folders[main];
-        if is_forbidden(&found[main])
-            && (0..keys.len()).filter(of_node).any(|at| matches!(found[at], Some(Ok(Some(_)))))
-        {
-            for at in (0..keys.len()).filter(of_node) {
+        let of_node: Vec<usize> = (0..keys.len()).filter(|&at| folders[at] == folders[main]).collect();
+        let tells = |at: &usize| matches!(found[*at], Some(Ok(Some(_)))) && name(&keys[*at]) != ".zattrs";
+        if is_forbidden(&found[main]) && of_node.iter().any(tells) {
+            for at in of_node {
                 if is_forbidden(&found[at]) {
                     found[at] = Some(Ok(None));
                 }

@@ -102,7 +102,7 @@ impl ObjectStores {
             "s3" | "s3a" => Kind::S3,
             "gs" | "gcs" => Kind::Gcs,
             "az" | "azure" | "adl" | "abfs" | "abfss" => Kind::Azure,
-            "http" | "https" if path.contains(['?', '#']) => {
+            "http" | "https" if rest.contains(['?', '#']) => {
                 return Err(unknown().remedy("Give the URL without a query."));
             }
             "http" | "https" => Kind::Http,

@@ -35,14 +35,17 @@ class Rule:
     pattern: str
     kind: str
     method: str | None = None
+    range: str | None = None
     skip: int = 0
     count: int | None = None
     parameters: dict[str, Any] = field(default_factory=dict)
     matched: int = 0
 
-    def takes(self, method: str, target: str) -> bool:
-        """Say whether it befalls this request, and note that it was asked."""
+    def takes(self, method: str, target: str, asked: str | None) -> bool:
+        """Say whether it befalls this request, for a range or all, and note that it was asked."""
         if self.method not in {None, method} or not re.search(self.pattern, target):
+            return False
+        if self.range is not None and not re.search(self.range, asked or ""):
             return False
         self.matched += 1
         last = None if self.count is None else self.skip + self.count
@@ -106,7 +109,8 @@ class Proxy:
             self.bandwidth = float(arguments.get("bandwidth", self.bandwidth))
         elif command == "rule":
             rule = Rule(**arguments)
-            re.compile(rule.pattern)  # now, where a wrong one can be told to the test
+            for pattern in (rule.pattern, rule.range or ""):
+                re.compile(pattern)  # now, where a wrong one can be told to the test
             self.rules.append(rule)
         elif command == "heal":
             self.rules.clear()
@@ -185,7 +189,7 @@ class Proxy:
             writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
         body = await http1.read_request_body(head, reader)
         # Every rule sees every request, so that `skip` counts do not depend on each other.
-        taken = [rule for rule in self.rules if rule.takes(method, target)]
+        taken = [rule for rule in self.rules if rule.takes(method, target, asked)]
         rule = taken[0] if taken else Rule("", "none")
         line = [method, target, asked, None, rule.kind]
         if len(self.log) < LOGGED:

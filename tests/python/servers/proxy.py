@@ -156,7 +156,8 @@ class Proxy:
 
     # Faults. Each befalls requests whose path and query, in which `pattern` is searched, match: all
     # of them, or `count` after the first `skip`. Where several match a request, the first one made
-    # counts. `method` restricts it to GET or HEAD.
+    # counts. `method` restricts it to GET or HEAD, and `range`, a pattern too, to those with such a
+    # Range header; that of a request for all is empty.
 
     def reset(self, pattern: str, after: int | None = None, **which: Any) -> None:
         """Reset the connection: before any answer, or after head and `after` bytes of the body."""
