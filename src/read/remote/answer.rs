@@ -15,7 +15,10 @@ use crate::store::remote::{Answer, Remote, Reply, Want};
 use crate::turn;
 
 /// Values of one array are rarely longer than so many times the usual length.
-const LONGER: u64 = 4;
+const LONGER: u64 = 2;
+
+/// So many values of which nothing is known may come at once.
+const FIRST: usize = 4;
 
 /// One request of a packet.
 pub(super) struct Request {
@@ -64,8 +67,8 @@ pub(super) struct Memory {
     pub(super) semaphore: Arc<Semaphore>,
     pub(super) room: usize,
     pub(super) is_limited: bool,
-    /// How many bytes the answer is expected to have.
-    pub(super) due: usize,
+    /// How many bytes the answer is expected to have; `None` if nothing tells.
+    pub(super) due: Option<usize>,
     /// Bytes of requests in flight that have room.
     pub(super) arriving: Arc<AtomicUsize>,
 }
@@ -109,8 +112,10 @@ pub(super) async fn fetch(
     // A store whose answers come whole has no place to leave them until there is room.
     let mut ahead = None;
     if let Some(memory) = memory.as_ref().filter(|memory| memory.is_limited && !remote.tells_lengths()) {
-        // Most values are no longer than a few times what is usual.
-        let most = checks.most.unwrap_or(u64::MAX).min((memory.due as u64).saturating_mul(LONGER));
+        let most = match memory.due {
+            Some(due) => checks.most.unwrap_or(u64::MAX).min((due as u64).saturating_mul(LONGER)),
+            None => (memory.room / FIRST) as u64,
+        };
         let len = want.len().unwrap_or(most);
         ahead = Some(memory.room_for(len).await?);
         memory.admit(len as usize, admitted);

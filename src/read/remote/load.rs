@@ -56,6 +56,11 @@ impl Load {
         }
     }
 
+    /// Whether what [`expected`](Self::expected) says of `want` is more than a guess; of a value, it may be that `most` is known.
+    pub(super) fn knows(&self, want: &Want, most: Option<u64>) -> bool {
+        want.len().is_some() || most.is_some() || self.values.0 > 0
+    }
+
     /// Whether to send one more request, which is expected to bring `due` bytes: whether that, what is on its way, and what
     /// waits to be decoded have room, and are no more than `reach`.
     pub(super) fn may_send(&self, due: usize, undecoded: usize, reach: usize) -> bool {
@@ -96,12 +101,14 @@ mod tests {
     #[test]
     fn values_are_expected_to_be_like_those_that_came() {
         let mut load = Load::new(1 << 20, 4 << 10);
+        assert!(!load.knows(&Want::All, None) && load.knows(&Want::All, Some(9)) && load.knows(&Want::Suffix(8), None));
         assert_eq!(fill(&mut load, &Want::All), 256);
         for _ in 0..256 {
             load.ended(4 << 10, Some(1 << 10));
         }
         assert_eq!((load.flying(), load.due), (0, 0));
         assert_eq!(load.expected(&Want::All), 1 << 10);
+        assert!(load.knows(&Want::All, None));
         assert_eq!(fill(&mut load, &Want::All), 1024);
     }
 

@@ -554,7 +554,7 @@ impl<'s> Stage<'s, '_> {
             semaphore: self.memory.clone(),
             room: self.room,
             is_limited: self.asking.room.is_some(),
-            due,
+            due: self.load.knows(&request.want, request.checks.most).then_some(due),
             arriving: self.arriving.clone(),
         });
         let mut admitted = if request.has_room { due } else { 0 };
