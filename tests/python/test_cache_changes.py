@@ -197,6 +197,22 @@ def test_what_is_missing_is_not_rechecked(
         zarrow.read_ragged(handle, [...], missing_chunks="error", cache=cache)
 
 
+@pytest.mark.parametrize("name", ["chunks", "shards"])
+def test_an_array_that_is_gone_is_noticed(proxy: Proxy, http_server: FileServer, name: str) -> None:
+    """What was missing is asked for again: then all is, and nothing is made up."""
+    folder = http_server.folder / "changes" / f"gone-{name}"
+    half = arrays.write(LAYOUTS[name], folder)
+    for file in list(half.files().values())[::2]:
+        file.unlink()
+    handle = zarrow.open_array(f"{proxy.url}/changes/{folder.name}")
+    cache = zarrow.ChunkCache(BIG)
+    absent = zarrow.read_ragged(handle, [...], cache=cache, return_stats=True)[1].chunks_missing
+    assert absent > 0
+    shutil.rmtree(folder)
+    with pytest.raises(zarrow.StoreError, match="vanished after it was opened"):
+        zarrow.read_ragged(handle, [...], cache=cache)
+
+
 def test_no_recheck_sees_nothing_new(http_server: FileServer) -> None:
     """By intention, of a remote store; a file on this machine costs nothing to look at."""
     folder = http_server.folder / "changes" / "unchecked"

@@ -164,7 +164,7 @@ impl<'s> Packet<'s> {
             let arrived = match (cached, bytes) {
                 (Some(Cached::Chunk(decoded)), _) => Arrived::Decoded(decoded),
                 (Some(Cached::Values(values)), _) => Arrived::Values(values),
-                (Some(_), _) => Arrived::Missing { is_known: true },
+                (Some(_), _) => Arrived::Missing { is_known: self.absent == 0 },
                 _ if !self.is_held => Arrived::Missing { is_known: false },
                 (None, Some(range)) => Arrived::Encoded(Held::cut(&self.parts, &range)),
                 (None, None) => match self.parts.first() {
