@@ -212,6 +212,15 @@ fn parse_v2(mut value: Value) -> Result<(ArrayMetadataV2, Option<Logical>)> {
     if let Some(chunk) = value.get_mut("chunks") {
         widen_empty_chunks(chunk, &shape);
     }
+    // The level -1 is zlib's name for its own choice.
+    for pointer in ["/compressor", "/filters/0", "/filters/1", "/filters/2"] {
+        if let Some(codec) = value.pointer_mut(pointer)
+            && matches!(codec.get("id").and_then(Value::as_str), Some("gzip" | "zlib"))
+            && codec.get("level").and_then(Value::as_i64) == Some(-1)
+        {
+            codec["level"] = serde_json::json!(6);
+        }
+    }
     let mut metadata: ArrayMetadataV2 = from_value(value)?;
     if metadata.shape.len() < 2 {
         // C and F order are the same; without the transpose there is nothing to get wrong.
@@ -341,9 +350,36 @@ fn complete_codecs(codecs: &mut Value, ndim: usize) -> Result<()> {
                 complete_codecs(inner, ndim)?;
             }
         }
+        name_plainly(codec);
         registered::claim(codec)?;
     }
     Ok(())
+}
+
+/// Has codecs of numcodecs that are those of the specification under another name, with other configurations, and
+/// configurations that lack what only writers need, be what zarrs takes. Nothing of that matters to who decodes.
+fn name_plainly(codec: &mut Value) {
+    let number = |pointer: &str| codec.pointer(pointer).and_then(Value::as_i64);
+    let has = |pointer: &str| codec.pointer(pointer).is_some();
+    let configuration = match codec_name(codec) {
+        Some("numcodecs.zstd") => ("zstd", serde_json::json!({"level": 0, "checksum": false})),
+        Some("zstd") if has("/configuration") && !has("/configuration/checksum") => {
+            let level = number("/configuration/level").unwrap_or(0);
+            ("zstd", serde_json::json!({"level": level, "checksum": false}))
+        }
+        Some("numcodecs.gzip") => ("gzip", serde_json::json!({"level": 6})),
+        Some("gzip") if number("/configuration/level") == Some(-1) => ("gzip", serde_json::json!({"level": 6})),
+        Some("numcodecs.zlib") if number("/configuration/level") == Some(-1) => {
+            ("numcodecs.zlib", serde_json::json!({"level": 6}))
+        }
+        Some("numcodecs.blosc") => {
+            let any =
+                serde_json::json!({"cname": "lz4", "clevel": 5, "shuffle": "noshuffle", "typesize": 1, "blocksize": 0});
+            ("blosc", any)
+        }
+        _ => return,
+    };
+    *codec = serde_json::json!({"name": configuration.0, "configuration": configuration.1});
 }
 
 pub(super) fn codec_name(codec: &Value) -> Option<&str> {

@@ -497,6 +497,13 @@ pub(crate) struct PieceBuffers {
     pub(crate) product: Product,
 }
 
+impl PieceBuffers {
+    /// Bytes of memory that the lists take which grow with rows.
+    pub(crate) fn bytes(&self) -> usize {
+        self.product.spans.capacity() * size_of::<Span>()
+    }
+}
+
 /// One axis of a [`Piece`], in elements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Span {

@@ -175,6 +175,7 @@ fn work(
     if is_over {
         scratches.lock().unwrap_or_else(PoisonError::into_inner).push(worker.scratch);
     } else if worker.scratch.len() <= KEPT_SCRATCH {
+        worker.scratch.pieces.shrink();
         SCRATCH.set(worker.scratch);
     }
     is_over

@@ -79,6 +79,21 @@ pub(super) struct PieceScratch {
     wanted: Vec<Range<usize>>,
 }
 
+/// So many bytes of buffers for pieces are kept for the next read chunk.
+const KEPT: usize = 1 << 20;
+
+impl PieceScratch {
+    /// Lets go of buffers that a read of many single places made long.
+    pub(super) fn shrink(&mut self) {
+        if self.pieces.bytes() > KEPT {
+            self.pieces = PieceBuffers::default();
+        }
+        if self.wanted.capacity() * size_of::<Range<usize>>() > KEPT {
+            self.wanted = Vec::new();
+        }
+    }
+}
+
 /// Pairs a proven plan with its output: one scatter for each of the plan's arrays. `zeroed` says that the output is zero
 /// everywhere, `strides` are those of a decoded read chunk of each array, the longest where they differ.
 ///
@@ -369,17 +384,35 @@ impl<'a> Scatter<'a> {
         let (rows, key) = self.chunk(claim)?;
         let strides = self.look_up(key, at, strides);
         let mut too_many = false;
+        let beyond = || Error::new(ErrorKind::Internal, "a piece reaches beyond its read chunk");
         for &row in rows {
-            self.tiling.for_each(row, at, strides, pieces, |piece| {
+            if let Some(picks) = self.tiling.picks(row, at, strides)? {
+                // Single elements are not listed, and there may be many more than are worth looking at.
+                picks.for_each(|place, _| {
+                    let start = place.saturating_mul(self.item);
+                    match wanted.last_mut() {
+                        Some(last) if (last.start..=last.end.saturating_add(gap)).contains(&start) => {
+                            last.end = last.end.max(start.saturating_add(self.item));
+                        }
+                        _ => wanted.push(start..start.saturating_add(self.item)),
+                    }
+                    wanted.len() <= limit
+                });
+                if wanted.len() > limit {
+                    return Ok(None);
+                }
+                continue;
+            }
+            let visited = self.tiling.for_each(row, at, strides, pieces, |piece| {
                 let run = Run::of(piece, self.item, walk)?;
                 let cut = run.cut(walk, gap);
                 let runs = walk[..cut].iter().fold(1, |runs: usize, step| runs.saturating_mul(step.len));
-                if too_many || runs > limit || wanted.len() > limit {
+                if runs > limit || wanted.len() > limit {
                     too_many = true;
-                    return Ok(());
+                    // Nobody sees this error: it ends the visit.
+                    return Err(beyond());
                 }
                 let (outer, inner) = walk.split_at_mut(cut);
-                let beyond = || Error::new(ErrorKind::Internal, "a piece reaches beyond its read chunk");
                 let hull = run.source_span(inner).ok_or_else(beyond)?;
                 let back = run.source - hull.start;
                 for_each_run(run, outer, |source, _| {
@@ -392,10 +425,11 @@ impl<'a> Scatter<'a> {
                     }
                 });
                 Ok(())
-            })?;
+            });
             if too_many || wanted.len() > limit {
                 return Ok(None);
             }
+            visited?;
         }
         merge(wanted, gap);
         Ok(Some(wanted))

@@ -16,7 +16,7 @@ import zarr
 import zarrow
 from arrays import edit_json
 from failures import fails
-from zarr.codecs import BytesCodec
+from zarr.codecs import BytesCodec, GzipCodec, ZstdCodec
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore::zarr.errors.ZarrUserWarning", "ignore::UserWarning", "ignore::FutureWarning"
@@ -101,6 +101,72 @@ def test_blosc_blocks_in_either_byte_order(tmp_path: Path, dtype: str, shuffle: 
     oracle.assert_reads(rows, values.astype(values.dtype.newbyteorder("=")), slices)
     assert stats.chunks_decoded == 2
     assert stats.bytes_decoded < values.nbytes // 4
+
+
+@pytest.mark.parametrize("sharded", [False, True])
+@pytest.mark.parametrize("codec", ["zstd", "blosc", "gzip", "zlib"])
+def test_other_names_of_what_zarrow_decodes(tmp_path: Path, codec: str, *, sharded: bool) -> None:
+    """The codecs of numcodecs under their names in v3: those of the specification, by any name."""
+    made = {
+        "zstd": zarr.codecs.numcodecs.Zstd(level=3, checksum=True),
+        "blosc": zarr.codecs.numcodecs.Blosc(cname="lz4hc", clevel=4, shuffle=1, blocksize=1 << 10),
+        "gzip": zarr.codecs.numcodecs.GZip(level=2),
+        "zlib": zarr.codecs.numcodecs.Zlib(level=1),
+    }[codec]
+    values = (np.arange(14 * 10) * 7919 % 1013).reshape(14, 10).astype("f4")
+    array = zarr.create_array(
+        tmp_path / "a", data=values, chunks=(4, 5), shards=(8, 10) if sharded else None,
+        compressors=[made],
+    )  # fmt: skip
+    assert f"numcodecs.{codec}" in (tmp_path / "a" / "zarr.json").read_text()
+    rows, stats = zarrow.read_ragged(array, [..., np.s_[3:7, 2:9]], return_stats=True)
+    oracle.assert_reads(rows, values, [..., np.s_[3:7, 2:9]])
+    assert stats.chunks_foreign == 0
+
+
+@pytest.mark.parametrize(
+    ("codec", "written"),
+    [
+        ("zstd", {"level": 3}),
+        ("zstd", {}),
+        ("gzip", {"level": -1}),
+        ("numcodecs.zlib", {"level": -1}),
+    ],
+)
+def test_configurations_that_lack_what_only_writers_need(
+    tmp_path: Path, codec: str, written: dict[str, Any]
+) -> None:
+    made = {
+        "zstd": ZstdCodec(), "gzip": GzipCodec(), "numcodecs.zlib": zarr.codecs.numcodecs.Zlib(),
+    }[codec]  # fmt: skip
+    values = np.arange(40, dtype="i2")
+    zarr.create_array(tmp_path / "a", data=values, chunks=(16,), compressors=[made])
+    path = tmp_path / "a" / "zarr.json"
+    document = json.loads(path.read_text())
+    document["codecs"][-1]["configuration"] = written
+    path.write_text(json.dumps(document))
+    rows, stats = zarrow.read_ragged(tmp_path / "a", [..., np.s_[3:30:4]], return_stats=True)
+    oracle.assert_reads(rows, values, [..., np.s_[3:30:4]])
+    assert stats.chunks_foreign == 0
+
+
+@pytest.mark.parametrize("codec", ["gzip", "zlib"])
+def test_the_level_that_zlib_chooses(tmp_path: Path, codec: str) -> None:
+    """Written by other libraries than zarr-python, which takes it for none."""
+    values = np.arange(40, dtype="i2")
+    made = {"gzip": numcodecs.GZip(), "zlib": numcodecs.Zlib()}[codec]
+    array = zarr.create_array(
+        tmp_path / "a", shape=values.shape, chunks=(16,), dtype="i2", zarr_format=2,
+        compressors=made,
+    )  # fmt: skip
+    array[:] = values
+    path = tmp_path / "a" / ".zarray"
+    document = json.loads(path.read_text())
+    document["compressor"]["level"] = -1
+    path.write_text(json.dumps(document))
+    rows, stats = zarrow.read_ragged(tmp_path / "a", [...], return_stats=True)
+    oracle.assert_reads(rows, values, [...])
+    assert stats.chunks_foreign == 0
 
 
 @pytest.mark.parametrize("name", ["lz4", "lzma", "zlib", "crc32", "adler32", "fletcher32"])

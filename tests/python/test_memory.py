@@ -374,3 +374,30 @@ def test_results_that_live_are_not_reused(tmp_path: Path) -> None:
         other = zarrow.read_ragged(array, [slice(0, -1)])
         del other
         np.testing.assert_array_equal(part.to_numpy(), np.arange(i + 10, 1 << 18))
+
+
+INDICES = """
+import resource, sys
+import numpy as np, zarrow
+array = zarrow.open_array(sys.argv[1])
+numbers = np.random.default_rng(1).integers(0, array.shape[0], 5_000_000)
+few = zarrow.indices([0, 3], [5, 1, 3])
+zarrow.read_ragged(array, few)
+wanted = zarrow.indices([0, len(numbers)], numbers)
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+rows = zarrow.read_ragged(array, wanted, memory_limit=64 << 20)
+taken = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+assert len(rows[0]) == len(numbers)
+print(taken >> 10)
+"""
+
+
+@pytest.mark.parametrize("codec", [None, BloscCodec(cname="lz4"), ZstdCodec()])
+def test_long_lists_of_indices_of_one_chunk(tmp_path: Path, codec: Any) -> None:
+    """No list of what they select, of which there is more than they are, whatever the codec."""
+    values = np.arange(1_000_000, dtype="u4").astype("u1")
+    zarr.create_array(tmp_path / "a", data=values, chunks=values.shape, compressors=codec)
+    command = [sys.executable, "-c", INDICES, str(tmp_path / "a")]
+    taken = int(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+    # In MiB: 5 of the result, 40 of their copy, 20 of the plan, and what planning takes.
+    assert taken < 150, taken
