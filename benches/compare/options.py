@@ -49,7 +49,7 @@ class Scale:
 SCALES = {
     scale.name: scale
     for scale in (
-        Scale("full", 1.0, rounds=7, patience=6.0, budget=1.5, sample=2_000, all_methods=True),
+        Scale("full", 1.0, rounds=7, patience=6.0, budget=1.5, sample=500, all_methods=True),
         Scale("quick", 0.1, rounds=5, patience=2.0, budget=0.3, sample=400, all_methods=False),
         Scale("tiny", 0.01, rounds=3, patience=3.0, budget=0.2, sample=200, all_methods=True),
     )
