@@ -180,7 +180,8 @@ def read_ragged(
         decoded read chunk, or, of a shard, up to 4 MiB of encoded neighbours and one decoded
         subchunk. All decoded text and bytes of variable length that the result needs are held
         until their lengths are known, and count as well. Memory of earlier results does not count,
-        but is let go; see :func:`release_unused`.
+        but is let go; see :func:`release_unused`. Nor do buffers of connections, the blocks that
+        blosc decodes, nor what zarr-python takes to decode in the place of zarrow.
 
     storage_options
         As in :func:`open_array`.

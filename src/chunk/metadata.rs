@@ -212,21 +212,24 @@ fn parse_v2(mut value: Value) -> Result<(ArrayMetadataV2, Option<Logical>)> {
     if let Some(chunk) = value.get_mut("chunks") {
         widen_empty_chunks(chunk, &shape);
     }
-    // The level -1 is zlib's name for its own choice.
-    for pointer in ["/compressor", "/filters/0", "/filters/1", "/filters/2"] {
-        if let Some(codec) = value.pointer_mut(pointer)
-            && matches!(codec.get("id").and_then(Value::as_str), Some("gzip" | "zlib"))
-            && codec.get("level").and_then(Value::as_i64) == Some(-1)
-        {
-            codec["level"] = serde_json::json!(6);
-        }
+    if let Some(compressor) = value.get_mut("compressor") {
+        level_of_v2(compressor);
     }
+    value.get_mut("filters").and_then(Value::as_array_mut).into_iter().flatten().for_each(level_of_v2);
     let mut metadata: ArrayMetadataV2 = from_value(value)?;
     if metadata.shape.len() < 2 {
         // C and F order are the same; without the transpose there is nothing to get wrong.
         metadata.order = ArrayMetadataV2Order::C;
     }
     Ok((metadata, logical))
+}
+
+/// Gives gzip and zlib a level that zarrs takes, where theirs is -1: that leaves it to zlib, and is nothing to who decodes.
+fn level_of_v2(codec: &mut Value) {
+    let is_zlib = matches!(codec.get("id").and_then(Value::as_str), Some("gzip" | "zlib"));
+    if is_zlib && codec.get("level").and_then(Value::as_i64) == Some(-1) {
+        codec["level"] = serde_json::json!(6);
+    }
 }
 
 /// A fill value such as `1.0` for integers is the integer, as zarr-python has it.
@@ -356,30 +359,29 @@ fn complete_codecs(codecs: &mut Value, ndim: usize) -> Result<()> {
     Ok(())
 }
 
-/// Has codecs of numcodecs that are those of the specification under another name, with other configurations, and
-/// configurations that lack what only writers need, be what zarrs takes. Nothing of that matters to who decodes.
+/// Puts what zarrs takes in the place of codecs that it does not know by the name, or by the configuration, that they have
+/// here. Who decodes needs neither: what was compressed says how, so levels and the like may be any.
 fn name_plainly(codec: &mut Value) {
-    let number = |pointer: &str| codec.pointer(pointer).and_then(Value::as_i64);
-    let has = |pointer: &str| codec.pointer(pointer).is_some();
-    let configuration = match codec_name(codec) {
-        Some("numcodecs.zstd") => ("zstd", serde_json::json!({"level": 0, "checksum": false})),
-        Some("zstd") if has("/configuration") && !has("/configuration/checksum") => {
-            let level = number("/configuration/level").unwrap_or(0);
-            ("zstd", serde_json::json!({"level": level, "checksum": false}))
-        }
-        Some("numcodecs.gzip") => ("gzip", serde_json::json!({"level": 6})),
-        Some("gzip") if number("/configuration/level") == Some(-1) => ("gzip", serde_json::json!({"level": 6})),
-        Some("numcodecs.zlib") if number("/configuration/level") == Some(-1) => {
-            ("numcodecs.zlib", serde_json::json!({"level": 6}))
-        }
+    use serde_json::json;
+    let has = |member: &str| codec.pointer(&format!("/configuration/{member}")).is_some();
+    let number = |member: &str| codec.pointer(&format!("/configuration/{member}")).and_then(Value::as_i64);
+    let checksum_is_last =
+        || matches!(codec.pointer("/configuration/location").and_then(Value::as_str), None | Some("end"));
+    let (name, configuration) = match codec_name(codec) {
+        Some("numcodecs.zstd") => ("zstd", json!({"level": 0, "checksum": false})),
+        Some("zstd") if !codec.is_string() && !has("checksum") => ("zstd", json!({"level": 0, "checksum": false})),
+        Some("numcodecs.gzip") => ("gzip", json!({"level": 6})),
+        Some("gzip") if number("level") == Some(-1) => ("gzip", json!({"level": 6})),
+        Some("numcodecs.zlib") if number("level") == Some(-1) => ("numcodecs.zlib", json!({"level": 6})),
+        Some("numcodecs.bz2") if !has("level") => ("numcodecs.bz2", json!({"level": 1})),
+        Some("numcodecs.crc32c") if checksum_is_last() => ("crc32c", json!({})),
         Some("numcodecs.blosc") => {
-            let any =
-                serde_json::json!({"cname": "lz4", "clevel": 5, "shuffle": "noshuffle", "typesize": 1, "blocksize": 0});
+            let any = json!({"cname": "lz4", "clevel": 5, "shuffle": "noshuffle", "typesize": 1, "blocksize": 0});
             ("blosc", any)
         }
         _ => return,
     };
-    *codec = serde_json::json!({"name": configuration.0, "configuration": configuration.1});
+    *codec = json!({"name": name, "configuration": configuration});
 }
 
 pub(super) fn codec_name(codec: &Value) -> Option<&str> {

@@ -112,7 +112,8 @@ impl ReadOptions {
     /// does not suffice for a chunk per thread, threads wait for each other; where not for a single one, the read is an
     /// error that says how much it takes. Decoded values of variable length are held until the lengths of all are known,
     /// and count as well, as do 16 bytes for each of them. Memory of earlier results does not count, but is let go; see
-    /// [`release_unused`](crate::release_unused). `None`, the default, sets no limit: each thread holds one
+    /// [`release_unused`](crate::release_unused). Nor do buffers of connections, the blocks that blosc decodes, nor what
+    /// foreign codecs take. `None`, the default, sets no limit: each thread holds one
     /// encoded and one decoded read chunk, or, of a shard, up to 4 MiB of encoded neighbours and one decoded subchunk.
     #[must_use]
     pub fn with_memory_limit(mut self, bytes: Option<usize>) -> Self {

@@ -183,6 +183,16 @@ pub(super) fn for_each_run(run: Run, walk: &mut [Step], mut visit: impl FnMut(us
     }
 }
 
+/// Appends a range, or lengthens the last one by it if it begins there, or no more than `gap` bytes behind.
+pub(super) fn append(ranges: &mut Vec<Range<usize>>, range: Range<usize>, gap: usize) {
+    match ranges.last_mut() {
+        Some(last) if (last.start..=last.end.saturating_add(gap)).contains(&range.start) => {
+            last.end = last.end.max(range.end);
+        }
+        _ => ranges.push(range),
+    }
+}
+
 /// Sorts ranges and merges those with no gap of more than `gap` bytes between them.
 pub(super) fn merge(ranges: &mut Vec<Range<usize>>, gap: usize) {
     if !ranges.is_sorted_by_key(|range| range.start) {
@@ -246,6 +256,15 @@ mod tests {
         let mut seen = Vec::new();
         for_each_run(run, &mut walk[..1], |source, _| seen.push(source));
         assert_eq!(seen, [201, 10_201, 20_201]);
+    }
+
+    #[test]
+    fn ranges_are_appended_to_near_ones() {
+        let mut ranges = Vec::new();
+        for range in [10..20, 12..15, 22..30, 33..40, 10..12, 9..11] {
+            append(&mut ranges, range, 2);
+        }
+        assert_eq!(ranges, [10..30, 33..40, 10..12, 9..11]);
     }
 
     #[test]

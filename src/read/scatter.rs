@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use super::copies::{copy_bytes, copy_hops, copy_walk};
 use super::hops::{Hops, Touched};
-use super::run::{Lines, Run, Step, for_each_run, locate, merge};
+use super::run::{Lines, Run, Step, append, for_each_run, locate, merge};
 use super::validity::Validity;
 use crate::chunk::Extent;
 use crate::error::{Error, ErrorKind, Result};
@@ -390,12 +390,7 @@ impl<'a> Scatter<'a> {
                 // Single elements are not listed, and there may be many more than are worth looking at.
                 picks.for_each(|place, _| {
                     let start = place.saturating_mul(self.item);
-                    match wanted.last_mut() {
-                        Some(last) if (last.start..=last.end.saturating_add(gap)).contains(&start) => {
-                            last.end = last.end.max(start.saturating_add(self.item));
-                        }
-                        _ => wanted.push(start..start.saturating_add(self.item)),
-                    }
+                    append(wanted, start..start.saturating_add(self.item), gap);
                     wanted.len() <= limit
                 });
                 if wanted.len() > limit {
@@ -417,12 +412,7 @@ impl<'a> Scatter<'a> {
                 let back = run.source - hull.start;
                 for_each_run(run, outer, |source, _| {
                     let start = source.wrapping_sub(back);
-                    match wanted.last_mut() {
-                        Some(last) if (last.start..=last.end.saturating_add(gap)).contains(&start) => {
-                            last.end = last.end.max(start + hull.len());
-                        }
-                        _ => wanted.push(start..start + hull.len()),
-                    }
+                    append(wanted, start..start + hull.len(), gap);
                 });
                 Ok(())
             });

@@ -199,18 +199,20 @@ def test_what_is_missing_is_not_rechecked(
 
 @pytest.mark.parametrize("name", ["chunks", "shards"])
 def test_an_array_that_is_gone_is_noticed(proxy: Proxy, http_server: FileServer, name: str) -> None:
-    """What was missing is asked for again: then all is, and nothing is made up."""
+    """Also where the cache knew all of it to be missing: that was asked for, and so is the array."""
     folder = http_server.folder / "changes" / f"gone-{name}"
     half = arrays.write(LAYOUTS[name], folder)
-    for file in list(half.files().values())[::2]:
-        file.unlink()
+    half.chunk(0, 0).unlink()
     handle = zarrow.open_array(f"{proxy.url}/changes/{folder.name}")
     cache = zarrow.ChunkCache(BIG)
-    absent = zarrow.read_ragged(handle, [...], cache=cache, return_stats=True)[1].chunks_missing
-    assert absent > 0
+    absent = np.s_[0:5, 0:8]
+    for asked in ([...], [absent]):
+        stats = zarrow.read_ragged(handle, asked, cache=cache, return_stats=True)[1]
+        assert stats.chunks_missing > 0
     shutil.rmtree(folder)
-    with pytest.raises(zarrow.StoreError, match="vanished after it was opened"):
-        zarrow.read_ragged(handle, [...], cache=cache)
+    for asked in ([absent], [...]):
+        with pytest.raises(zarrow.StoreError, match="vanished after it was opened"):
+            zarrow.read_ragged(handle, asked, cache=cache)
 
 
 def test_no_recheck_sees_nothing_new(http_server: FileServer) -> None:

@@ -104,7 +104,7 @@ def test_blosc_blocks_in_either_byte_order(tmp_path: Path, dtype: str, shuffle: 
 
 
 @pytest.mark.parametrize("sharded", [False, True])
-@pytest.mark.parametrize("codec", ["zstd", "blosc", "gzip", "zlib"])
+@pytest.mark.parametrize("codec", ["zstd", "blosc", "gzip", "zlib", "bz2", "crc32c"])
 def test_other_names_of_what_zarrow_decodes(tmp_path: Path, codec: str, *, sharded: bool) -> None:
     """The codecs of numcodecs under their names in v3: those of the specification, by any name."""
     made = {
@@ -112,6 +112,8 @@ def test_other_names_of_what_zarrow_decodes(tmp_path: Path, codec: str, *, shard
         "blosc": zarr.codecs.numcodecs.Blosc(cname="lz4hc", clevel=4, shuffle=1, blocksize=1 << 10),
         "gzip": zarr.codecs.numcodecs.GZip(level=2),
         "zlib": zarr.codecs.numcodecs.Zlib(level=1),
+        "bz2": zarr.codecs.numcodecs.BZ2(),
+        "crc32c": zarr.codecs.numcodecs.CRC32C(),
     }[codec]
     values = (np.arange(14 * 10) * 7919 % 1013).reshape(14, 10).astype("f4")
     array = zarr.create_array(

@@ -61,7 +61,7 @@ impl Pushbacks {
         self.0.fetch_add(1, Ordering::Relaxed);
     }
 
-    fn count(&self) -> usize {
+    pub(crate) fn count(&self) -> usize {
         self.0.load(Ordering::Relaxed)
     }
 }

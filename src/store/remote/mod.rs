@@ -1,9 +1,11 @@
 //! Stores that answer after a while, and many requests at once.
 //!
+//! * [`documents`]: metadata, asked for at once.
 //! * [`objects`]: object stores and HTTP servers.
 //! * [`flow`]: how many requests at once.
 //! * [`runtime`]: the threads that wait.
 
+mod documents;
 pub(crate) mod flow;
 #[cfg(feature = "object-store")]
 mod objects;
@@ -15,11 +17,12 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-use futures_util::stream::{self, FuturesUnordered, Stream, StreamExt};
+use futures_util::stream::{self, Stream, StreamExt};
 use zarrs::storage::byte_range::ByteRange;
 use zarrs::storage::storage_adapter::sync_to_async::{SyncToAsyncSpawnBlocking, SyncToAsyncStorageAdapter};
 use zarrs::storage::{AsyncReadableStorage, Bytes, ReadableStorage, StoreKey};
 
+pub(crate) use self::documents::documents;
 pub(crate) use self::flow::Flow;
 #[cfg(feature = "object-store")]
 pub use self::objects::ObjectStores;
@@ -52,9 +55,6 @@ impl Want {
         }
     }
 }
-
-/// So long at least those documents are waited for that are not needed.
-const LEAST_GRACE: Duration = Duration::from_millis(20);
 
 /// The bytes of an answer, as they come.
 pub(crate) type Body = Pin<Box<dyn Stream<Item = Result<Bytes>> + Send>>;
@@ -290,67 +290,6 @@ fn cut_off(got: usize, expected: u64) -> Error {
     Error::new(ErrorKind::Store, format!("the answer of the store ended after {got} bytes"))
         .expected(format!("{expected} bytes, as its header says"))
         .remedy("The connection was cut off; read again.")
-}
-
-/// What there is of metadata documents: the values of `keys`, each `None` if the store does not hold it. All are asked for
-/// at once. Those beside a `zarr.json` are hardly waited for, and may be `None` though they are there.
-///
-/// Servers that do not let just anybody list what they hold say of what they do not hold that it is forbidden. So where
-/// `zarr.json` is, and there is a document of the older format, this is taken for a node of that, and what else is forbidden
-/// for not there.
-pub(crate) async fn documents(remote: Arc<Remote>, keys: Vec<StoreKey>) -> Vec<Result<Option<Bytes>>> {
-    let folder = |key: &StoreKey| key.as_str().rsplit_once('/').map_or(String::new(), |(folder, _)| folder.to_owned());
-    let name = |key: &StoreKey| key.as_str().rsplit('/').next().unwrap_or_default().to_owned();
-    let is_main = |key: &StoreKey| name(key) == "zarr.json";
-    let folders: Vec<String> = keys.iter().map(folder).collect();
-    let began = Instant::now();
-    let mut is_needed = vec![true; keys.len()];
-    let mut found: Vec<Option<Result<Option<Bytes>>>> = keys.iter().map(|_| None).collect();
-    let mut asked: FuturesUnordered<_> = keys
-        .iter()
-        .enumerate()
-        .map(|(at, key)| {
-            let remote = &remote;
-            async move { (at, remote.get(key, &Want::All).await) }
-        })
-        .collect();
-    let mut all_come_by = None;
-    loop {
-        // Who is given up closes a connection, so all have as long again as what is needed took.
-        if all_come_by.is_none() && found.iter().zip(&is_needed).all(|(found, needed)| found.is_some() || !needed) {
-            all_come_by = Some(Instant::now() + began.elapsed().max(LEAST_GRACE));
-        }
-        let next = match all_come_by {
-            None => asked.next().await,
-            Some(end) => tokio::time::timeout_at(end.into(), asked.next()).await.unwrap_or_default(),
-        };
-        let Some((at, value)) = next else { break };
-        if is_main(&keys[at]) && matches!(value, Ok(Some(_))) {
-            for (needed, folder) in is_needed.iter_mut().zip(&folders) {
-                *needed &= *folder != folders[at];
-            }
-        }
-        found[at] = Some(value);
-    }
-    drop(asked);
-    let is_forbidden = |value: &Option<Result<Option<Bytes>>>| matches!(value, Some(Err(error)) if is_forbidden(error));
-    for main in (0..keys.len()).filter(|&at| is_main(&keys[at])) {
-        let of_node: Vec<usize> = (0..keys.len()).filter(|&at| folders[at] == folders[main]).collect();
-        let tells = |at: &usize| matches!(found[*at], Some(Ok(Some(_)))) && name(&keys[*at]) != ".zattrs";
-        if is_forbidden(&found[main]) && of_node.iter().any(tells) {
-            for at in of_node {
-                if is_forbidden(&found[at]) {
-                    found[at] = Some(Ok(None));
-                }
-            }
-        }
-    }
-    // Of what is not needed, errors do not matter.
-    let values = found.into_iter().zip(is_needed).map(|(value, needed)| match value {
-        Some(Err(error)) if needed => Err(error),
-        value => Ok(value.and_then(Result::ok).flatten()),
-    });
-    values.collect()
 }
 
 /// Whether the server did not allow the request.

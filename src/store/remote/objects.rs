@@ -545,3 +545,35 @@ fn failed(source: object_store::Error) -> Error {
     };
     Error::new(ErrorKind::Store, "the store failed to read").source(source).remedy(remedy)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A body that ends by an error.
+    struct Failing(Option<HttpErrorKind>);
+
+    impl Body for Failing {
+        type Data = Bytes;
+        type Error = HttpError;
+
+        fn poll_frame(
+            mut self: Pin<&mut Self>,
+            _: &mut Context<'_>,
+        ) -> Poll<Option<Result<Frame<Self::Data>, Self::Error>>> {
+            Poll::Ready(self.0.take().map(|kind| Err(HttpError::new(kind, Refused))))
+        }
+    }
+
+    #[test]
+    fn a_body_that_does_not_come_in_time_is_a_pushback() {
+        for (kind, counted) in [(HttpErrorKind::Timeout, 1), (HttpErrorKind::Interrupted, 0)] {
+            let pushbacks = Pushbacks::default();
+            let body = HttpResponseBody::new(Failing(Some(kind)));
+            let body = HttpResponseBody::new(WatchedBody { body, pushbacks: pushbacks.clone() });
+            let read = futures_util::FutureExt::now_or_never(body.bytes()).unwrap();
+            assert_eq!(read.unwrap_err().kind(), kind);
+            assert_eq!(pushbacks.count(), counted);
+        }
+    }
+}
