@@ -199,7 +199,7 @@ def test_what_is_missing_is_not_rechecked(
 
 @pytest.mark.parametrize("name", ["chunks", "shards"])
 def test_an_array_that_is_gone_is_noticed(proxy: Proxy, http_server: FileServer, name: str) -> None:
-    """Also where the cache knew all of it to be missing: that was asked for, and so is the array."""
+    """Also where the cache knew all of it to be missing: the array itself was asked for."""
     folder = http_server.folder / "changes" / f"gone-{name}"
     half = arrays.write(LAYOUTS[name], folder)
     half.chunk(0, 0).unlink()
