@@ -13,14 +13,7 @@ from zarrow import _zarrow
 from zarrow._columns import _column, _type_name
 from zarrow._items import check_selections, settled
 from zarrow._open import all_opened
-from zarrow._options import (
-    check_concurrency,
-    check_indexing,
-    check_promote,
-    check_timeout,
-    options,
-    watched,
-)
+from zarrow._options import check_indexing, check_promote, ends_of_opening, options, watched
 from zarrow._stores import awaited
 from zarrow._zarrow import Array, Selections
 from zarrow.errors import SelectionError
@@ -180,8 +173,8 @@ def read_ragged(
         decoded read chunk, or, of a shard, up to 4 MiB of encoded neighbours and one decoded
         subchunk. All decoded text and bytes of variable length that the result needs are held
         until their lengths are known, and count as well. Memory of earlier results does not count,
-        but is let go; see :func:`release_unused`. Nor do buffers of connections, the blocks that
-        blosc decodes, nor what zarr-python takes to decode in the place of zarrow.
+        but is let go; see :func:`release_unused`. Nor do buffers of connections, three blocks of
+        blosc whose bits are shuffled, nor what zarr-python takes to decode in the place of zarrow.
 
     storage_options
         As in :func:`open_array`.
@@ -193,7 +186,7 @@ def read_ragged(
         gets, together with what lies between them. None: 1 MiB. Smaller ones are read over where
         that takes less time than a request, as seen so far.
     timeout
-        The most seconds that planning and reading may take. None: any number.
+        The most seconds that opening, planning and reading may take together. None: any number.
     progress
         True shows a bar, of tqdm where it is installed, else a line on stderr. A callable is called
         now and then, and once at the end, with the chunks that are done, all there are to do, and
@@ -279,13 +272,12 @@ def _read_ragged(
     cache: ChunkCache | None,
     storage_options: Mapping[str, Any] | None,
     canceller: Canceller | None = None,
+    began: float | None = None,
     **how_to: Any,
 ) -> Any:
-    """Read, until it is done or `canceller` ends it."""
-    began = time.monotonic()
-    timeout = check_timeout(how_to["timeout"])
-    concurrency = check_concurrency(how_to["concurrency"])
-    ends = {"timeout": timeout, "cancel": canceller, "concurrency": concurrency}
+    """Read, until it is done or `canceller` ends it, in a time that `began`."""
+    began = time.monotonic() if began is None else began
+    ends = ends_of_opening(how_to["timeout"], began, canceller, how_to["concurrency"])
     handles, of = _open_arrays(
         array, path, sources, fields, storage_options=storage_options, watch=ends
     )
@@ -456,7 +448,10 @@ def plan(
     >>> plan.read().to_pylist()
     [[[1, 2], [5, 6]], [[8, 9, 10, 11]]]
     """
-    handles, of = _open_arrays(array, path, sources, fields, storage_options=storage_options)
+    ends = ends_of_opening(timeout, time.monotonic(), None, concurrency)
+    handles, of = _open_arrays(
+        array, path, sources, fields, storage_options=storage_options, watch=ends
+    )
     mode, promotes = check_indexing(indexing), check_promote(promote)
     asked = check_selections(selections, mode)
     how = options(
@@ -476,7 +471,7 @@ def _open_arrays(
     fields: Sequence[str] | None,
     *,
     storage_options: Mapping[str, Any] | None,
-    watch: dict[str, Any] | None = None,
+    watch: dict[str, Any],
 ) -> tuple[list[Array], pa.Array | None]:
     """Open one array, or several, and check the sources."""
     names = _check_fields(fields)

@@ -12,7 +12,7 @@ from zarrow import _zarrow
 from zarrow._columns import _type_name
 from zarrow._items import check_selections
 from zarrow._open import all_opened
-from zarrow._options import check_concurrency, check_indexing, check_timeout, options, watched
+from zarrow._options import check_indexing, ends_of_opening, options, watched
 from zarrow._stores import awaited
 
 if TYPE_CHECKING:
@@ -244,15 +244,12 @@ def _read_batch(
     progress: bool | ProgressCallback | None,
     cache: ChunkCache | None,
     canceller: Canceller | None = None,
+    began: float | None = None,
     **how_to: Any,
 ) -> Any:
-    """Read, until it is done or `canceller` ends it."""
-    began = time.monotonic()
-    ends = {
-        "timeout": check_timeout(how_to["timeout"]),
-        "cancel": canceller,
-        "concurrency": check_concurrency(how_to["concurrency"]),
-    }
+    """Read, until it is done or `canceller` ends it, in a time that `began`."""
+    began = time.monotonic() if began is None else began
+    ends = ends_of_opening(how_to["timeout"], began, canceller, how_to["concurrency"])
     if not isinstance(arrays, Mapping):
         raise TypeError(
             f"arrays is of type {_type_name(arrays)}; expected a mapping from the names of columns "

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from typing import TextIO
 
     from zarrow._typing import Indexing, MissingChunks
+    from zarrow._zarrow import Canceller
 
 _MAX_THREADS = 1024
 _INDEXING = ("orthogonal", "pointwise")
@@ -184,6 +185,17 @@ def check_timeout(timeout: float | None) -> float | None:
     if not seconds > 0:
         raise ValueError(f"timeout is {timeout!r}; expected more than 0 seconds, or None")
     return min(seconds, 1e9)
+
+
+def ends_of_opening(
+    timeout: float | None, began: float, canceller: Canceller | None, concurrency: int | None
+) -> dict[str, Any]:
+    """Say what ends opening arrays, in the form that Rust takes; the time `began` earlier."""
+    limit = check_timeout(timeout)
+    if limit is not None:
+        limit = max(limit - (time.monotonic() - began), 1e-9)
+    requests = check_concurrency(concurrency)
+    return {"timeout": limit, "cancel": canceller, "concurrency": requests}
 
 
 @contextmanager

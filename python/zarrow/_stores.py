@@ -9,10 +9,12 @@ import os
 import sys
 import textwrap
 import threading
+import time
 from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from zarrow._options import check_timeout
 from zarrow._zarrow import (
     Canceller,
     _after_fork,
@@ -20,6 +22,7 @@ from zarrow._zarrow import (
     _at_exit,
     _before_fork,
 )
+from zarrow.errors import ReadTimeoutError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable, Sequence
@@ -78,14 +81,29 @@ if hasattr(os, "register_at_fork"):
 atexit.register(_at_exit)
 
 
-async def awaited(read: Callable[..., Any], /, *arguments: Any, **options: Any) -> Any:
-    """Read on a thread that waits, until the task that waits for this is cancelled."""
-    canceller = Canceller()
-    work = functools.partial(read, *arguments, canceller=canceller, **options)
+async def awaited(
+    read: Callable[..., Any], /, *arguments: Any, timeout: float | None, **options: Any
+) -> Any:
+    """Read on a thread that waits, until the task that waits for this is cancelled.
+
+    Seconds of `timeout` that pass before there is a thread count as well.
+    """
+    canceller, began, limit = Canceller(), time.monotonic(), check_timeout(timeout)
+    options |= {"timeout": timeout, "canceller": canceller, "began": began}
+    reading = _threads.readers().submit(functools.partial(read, *arguments, **options))
+    waiting = asyncio.wrap_future(reading)
     try:
-        return await asyncio.get_running_loop().run_in_executor(_threads.readers(), work)
+        if limit is not None:
+            await asyncio.wait([waiting], timeout=limit)
+            if reading.cancel():
+                raise ReadTimeoutError(
+                    f"the read had no turn within {limit} s, because others went on; "
+                    "allow more time, or await fewer reads at once"
+                )
+        return await waiting
     except asyncio.CancelledError:
         canceller.cancel()
+        waiting.cancel()
         raise
 
 

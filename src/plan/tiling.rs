@@ -215,7 +215,17 @@ impl Coordinate<'_> {
     }
 }
 
-impl Picks<'_> {
+impl<'a> Picks<'a> {
+    pub(crate) fn len(&self) -> usize {
+        self.positions.len()
+    }
+
+    /// The same places, `len` at a time.
+    pub(crate) fn parts(&self, len: usize) -> impl Iterator<Item = Picks<'a>> + Send {
+        let part = |positions| Picks { positions, coordinates: self.coordinates.clone(), ..*self };
+        self.positions.chunks(len).map(part)
+    }
+
     /// Calls `visit(place, element)` with each place in the read chunk and its element of the output, until it gives
     /// `false`. Gives `false` then, or if a place lies in another read chunk, which a plan never asks.
     #[inline]

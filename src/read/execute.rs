@@ -10,6 +10,7 @@ use rayon::ThreadPool;
 
 use super::budget::Budget;
 use super::column::ColumnRead;
+use super::crew::Crew;
 use super::remote::{self, Common, Packet};
 use super::scatter::finish;
 use super::slices::{Busy, Slice, in_slices};
@@ -68,27 +69,40 @@ pub(crate) fn execute(columns: &[Column<'_>], options: &ReadOptions, stats: &mut
     }
     let chunks: usize = columns.iter().map(|column| column.plan.read_chunks()).sum();
     let workers = if chunks <= 1 { 1 } else { pool.current_num_threads() };
+    let failure = Failure::default();
+    let go_on = || failure.lets_go_on(options.cancel());
+    let crew = Crew::new(pool.current_num_threads(), &go_on);
     let mut reads = Vec::new();
     let mut last_of_column = Vec::with_capacity(columns.len());
     for target in &mut targets {
-        reads.extend(target.reads(options, workers)?);
+        reads.extend(target.reads(options, workers, &crew)?);
         last_of_column.push(reads.len());
     }
 
     let counters = Counters::new(options.progress.clone(), chunks, bytes_to_decode(&reads));
-    let failure = Failure::default();
-    let go_on = || failure.lets_go_on(options.cancel());
     let needed = reads.iter().filter(|read| !read.part().groups().chunks().is_empty());
     let (local, remote): (Vec<_>, Vec<_>) = needed.partition(|read| read.remote().is_none());
     // As many as decode at once.
     let scratches: Mutex<Vec<WorkerScratch>> = Mutex::default();
-    let work = || work(&local, &scratches, &budget, &counters, &go_on, &failure);
+    // Those that have not begun yet count as well.
+    let working: Mutex<Vec<_>> = Mutex::default();
+    let work = || {
+        let more = work(&local, &scratches, &budget, &counters, &go_on, &failure);
+        if !more {
+            working.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        }
+        more
+    };
+    let begin = |workers: usize| {
+        working.lock().unwrap_or_else(PoisonError::into_inner).extend((0..workers).map(|_| crew.begin()));
+    };
     let decode = |packet: Packet<'_>| {
         if !go_on() {
             return;
         }
+        let _working = crew.begin();
         let scratch = scratches.lock().unwrap_or_else(PoisonError::into_inner).pop().unwrap_or_default();
-        let mut worker = Worker { scratch, reservation: budget.reservation(), counters: &counters, go_on: &go_on };
+        let mut worker = Worker::new(scratch, budget.reservation(), &counters, &go_on);
         if let Err(error) = packet.decode(&mut worker) {
             failure.set(error);
         }
@@ -102,6 +116,7 @@ pub(crate) fn execute(columns: &[Column<'_>], options: &ReadOptions, stats: &mut
             let common = Common { counters: &counters, go_on: &go_on, decode: &decode };
             pool.in_place_scope_fifo(|scope| {
                 if !local.is_empty() {
+                    begin(pool.current_num_threads());
                     for _ in 0..pool.current_num_threads() {
                         scope.spawn_fifo(|_| while work() {});
                     }
@@ -112,15 +127,17 @@ pub(crate) fn execute(columns: &[Column<'_>], options: &ReadOptions, stats: &mut
             });
         } else if chunks <= 1 {
             // One chunk is not worth waking the pool.
+            begin(1);
             while work() {}
         } else {
+            begin(workers);
             in_slices(&pool, workers, &work);
         }
     }));
     if outcome.is_err() {
         return Err(Error::new(ErrorKind::Internal, "a worker panicked").remedy("Please report this."));
     }
-    failure.into_result()?;
+    failure.result()?;
     stats.chunks_missing += finish_all(reads, &last_of_column, &counters, options.cancel())?;
     counters.add_to(stats);
     stats.bytes_held += budget.most() as u64;
@@ -147,7 +164,7 @@ fn work(
     if budget.is_limited() {
         scratch.clear();
     }
-    let mut worker = Worker { scratch, reservation: budget.reservation(), counters, go_on };
+    let mut worker = Worker::new(scratch, budget.reservation(), counters, go_on);
     let mut is_over = false;
     for read in reads {
         if budget.is_limited() {
@@ -281,7 +298,7 @@ impl Failure {
         self.is_set.store(true, Ordering::Relaxed);
     }
 
-    fn into_result(self) -> Result<()> {
-        self.error.into_inner().unwrap_or_else(PoisonError::into_inner).map_or(Ok(()), Err)
+    fn result(&self) -> Result<()> {
+        self.error.lock().unwrap_or_else(PoisonError::into_inner).take().map_or(Ok(()), Err)
     }
 }

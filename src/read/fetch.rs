@@ -10,6 +10,7 @@ use std::time::Instant;
 use zarrs::storage::StoreKey;
 
 use super::ahead::Ahead;
+use super::crew::Crew;
 use super::demand::Demand;
 use super::run::merge;
 use super::shards::{Shard, Shards};
@@ -261,22 +262,42 @@ impl<'a> Fetch<'a> {
         Ok(bytes)
     }
 
-    /// Reads ranges of a read chunk that is stored as it is, one after the other into `target`.
+    /// Reads ranges of a read chunk that is stored as it is, one after the other into `target`, in native byte order. `crew`
+    /// helps with many bytes.
     pub(super) fn fetch_stored(
         &self,
         place: &Place,
         key: &StoreKey,
         ranges: &[Range<usize>],
         target: &mut [u8],
+        crew: &Crew<'_>,
     ) -> Result<Vec<Extent>> {
         let began = Instant::now();
+        let decoder = self.decoder(place);
         let mut extents = Vec::with_capacity(ranges.len());
         let mut at = 0;
         for range in ranges {
-            let target = &mut target[at..at + range.len()];
-            place.read_into(key, range.start, target)?;
             extents.push(Extent { at, source: range.clone() });
             at += range.len();
+        }
+        let read = |from: usize, target: &mut [u8]| {
+            place.read_into(key, from, target)?;
+            decoder.to_native(target);
+            Ok(())
+        };
+        let mut rest = &mut target[..at];
+        let mut each = extents.iter().map(|extent| {
+            let target = rest.split_off_mut(..extent.source.len()).unwrap_or_default();
+            (extent.source.start, target)
+        });
+        let worth = crew.worth().next_multiple_of(self.array.element_type().size().max(1));
+        if at < 2 * worth || !place.value().is_read_in_place() {
+            each.try_for_each(|(from, target)| read(from, target))?;
+        } else {
+            let parts = each.flat_map(|(from, target)| {
+                target.chunks_mut(worth).enumerate().map(move |(number, part)| (from + number * worth, part))
+            });
+            crew.share(parts, &mut (), &|(from, target), ()| read(from, target))?;
         }
         self.ahead.observe(at, ranges.len(), began.elapsed());
         Ok(extents)

@@ -10,6 +10,7 @@
 //! * [`budget`]: memory beside the result.
 //! * [`ahead`]: read-ahead on a cold disk.
 //! * [`shards`]: shards that are open, their indices read once.
+//! * [`crew`]: threads that help others copy.
 //! * [`slices`]: how reads that are under way at once share the pool.
 //! * [`stretch`]: neighbouring subchunks, fetched together.
 //! * [`run`]: the geometry of copies.
@@ -27,6 +28,7 @@ mod ahead;
 mod budget;
 mod column;
 mod copies;
+mod crew;
 mod demand;
 pub(crate) mod execute;
 mod fetch;
@@ -112,9 +114,8 @@ impl ReadOptions {
     /// does not suffice for a chunk per thread, threads wait for each other; where not for a single one, the read is an
     /// error that says how much it takes. Decoded values of variable length are held until the lengths of all are known,
     /// and count as well, as do 16 bytes for each of them. Memory of earlier results does not count, but is let go; see
-    /// [`release_unused`](crate::release_unused). Nor do buffers of connections, the blocks that blosc decodes, nor what
-    /// foreign codecs take. `None`, the default, sets no limit: each thread holds one
-    /// encoded and one decoded read chunk, or, of a shard, up to 4 MiB of encoded neighbours and one decoded subchunk.
+    /// [`release_unused`](crate::release_unused). Nor do buffers of connections, three blocks of blosc whose bits are
+    /// shuffled, nor what foreign codecs take. `None`, the default, sets no limit: each thread holds one encoded and one decoded read chunk, or, of a shard, up to 4 MiB of encoded neighbours and one decoded subchunk.
     #[must_use]
     pub fn with_memory_limit(mut self, bytes: Option<usize>) -> Self {
         self.memory_limit = bytes;

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use arrow_buffer::NullBuffer;
 
+use super::crew::Crew;
 use super::padding::pad;
 use super::scatter::{PieceScratch, Scatter, finish, scatters};
 use super::validity::Validity;
@@ -78,7 +79,9 @@ fn check(selections: &Selections, cells: &[Vec<Cell>]) {
     let mut output = vec![0xee; elements * 2];
     let validity = Validity::new(elements);
     pad(&plan, &mut output, 2, &validity, &Cancel::default(), |_| Cow::Borrowed(&BEYOND)).unwrap();
-    let scatters = scatters(Tiling::check(&plan, Threads::ONE).unwrap(), &mut output, false, 2, &strides).unwrap();
+    let crew = Crew::new(4, &|| true).with_worth(6);
+    let scatters =
+        scatters(Tiling::check(&plan, Threads::ONE).unwrap(), &mut output, false, 2, &strides, &crew).unwrap();
     let all = || scatters.iter().enumerate().for_each(|(source, scatter)| work(source, scatter, &validity));
     std::thread::scope(|scope| {
         let others = [scope.spawn(all), scope.spawn(all)];

@@ -26,6 +26,16 @@ pub(super) struct Step {
     at: usize,
 }
 
+impl Step {
+    /// The steps from the `first` on, no more than `len` of them, as those of a walk that has this step outermost. Gives
+    /// the run at the first of them.
+    pub(super) fn part(self, run: Run, first: usize, len: usize) -> (Run, Self) {
+        let source = run.source.wrapping_add_signed(first as isize * self.source_stride);
+        let target = run.target + first * self.target_stride;
+        (Run { source, target, ..run }, Self { len: len.min(self.len - first), ..self })
+    }
+}
+
 impl Run {
     /// Finds the longest contiguous run of `piece`, of elements of `item` bytes, and the steps, outermost first, that
     /// repeat it.

@@ -1,16 +1,21 @@
 //! Writes the pieces of decoded read chunks to their places in the output, from many threads at once.
 //!
-//! All unsafe code here rests on [`Tiling`], which proves that pieces of different read chunks
-//! never overlap, and on [`Claim`], which is given out once per read chunk of its output.
+//! All unsafe code here rests on [`Tiling`], which proves that no element is written twice, be it by different read chunks,
+//! by rows of one, or by one row, and on [`Claim`], which is given out once per read chunk of its output. Where threads share
+//! a claim, each row and each part of a row is given to one of them.
 #![allow(unsafe_code)]
+
+mod share;
+mod wanted;
 
 use std::marker::PhantomData;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use super::copies::{copy_bytes, copy_hops, copy_walk};
+use super::crew::Crew;
 use super::hops::{Hops, Touched};
-use super::run::{Lines, Run, Step, append, for_each_run, locate, merge};
+use super::run::{Lines, Run, Step, for_each_run, locate};
 use super::validity::Validity;
 use crate::chunk::Extent;
 use crate::error::{Error, ErrorKind, Result};
@@ -44,6 +49,7 @@ pub(super) struct Scatter<'a> {
     /// Which read chunks were claimed.
     claimed: Vec<AtomicBool>,
     copied: AtomicUsize,
+    crew: &'a Crew<'a>,
     output: PhantomData<&'a mut [u8]>,
 }
 
@@ -65,6 +71,14 @@ impl Claim {
     pub(super) fn chunk(&self) -> usize {
         self.chunk
     }
+}
+
+/// What is written where there is no read chunk.
+struct Fill<'f> {
+    /// The bytes of one element; `None` if they are there already.
+    value: Option<&'f [u8]>,
+    /// Where elements are made null.
+    nulls: Option<&'f Validity>,
 }
 
 /// Buffers that one thread reuses from piece to piece.
@@ -95,7 +109,8 @@ impl PieceScratch {
 }
 
 /// Pairs a proven plan with its output: one scatter for each of the plan's arrays. `zeroed` says that the output is zero
-/// everywhere, `strides` are those of a decoded read chunk of each array, the longest where they differ.
+/// everywhere, `strides` are those of a decoded read chunk of each array, the longest where they differ. `crew` helps with
+/// copies.
 ///
 /// # Errors
 /// [`ErrorKind::Internal`] if the output has another length than the plan's elements of `item` bytes, or `strides`
@@ -106,6 +121,7 @@ pub(super) fn scatters<'a>(
     zeroed: bool,
     item: usize,
     strides: &[&'a [usize]],
+    crew: &'a Crew<'a>,
 ) -> Result<Vec<Scatter<'a>>> {
     let plan = tiling.plan();
     if Some(output.len()) != plan.layout().elements().checked_mul(item)
@@ -133,6 +149,7 @@ pub(super) fn scatters<'a>(
             next: AtomicUsize::new(0),
             claimed,
             copied: AtomicUsize::new(0),
+            crew,
             output: PhantomData,
         })
     };
@@ -191,6 +208,11 @@ impl<'a> Scatter<'a> {
         self.claimed.len().saturating_sub(self.next.load(Ordering::Relaxed))
     }
 
+    /// Who helps with copies.
+    pub(super) fn crew(&self) -> &'a Crew<'a> {
+        self.crew
+    }
+
     /// Copies the pieces of the claimed read chunk from its decoded bytes.
     ///
     /// `extents` says which bytes of the read chunk stand where in `decoded`. They must cover what
@@ -204,7 +226,7 @@ impl<'a> Scatter<'a> {
         scratch: &mut PieceScratch,
     ) -> Result<()> {
         if let (Some(lines), [extent]) = (&self.lines, extents) {
-            return self.copy_lines(&claim, lines, decoded, extent);
+            return self.copy_lines(&claim, lines, decoded, extent, scratch);
         }
         if let ([extent], false) = (extents, self.tiling.one_piece_each()) {
             return self.copy_products(&claim, decoded, extent, scratch);
@@ -229,109 +251,126 @@ impl<'a> Scatter<'a> {
     }
 
     /// [`copy`](Self::copy) where every piece is one run.
-    fn copy_lines(&self, claim: &Claim, lines: &Lines<'_>, decoded: &[u8], extent: &Extent) -> Result<()> {
+    fn copy_lines(
+        &self,
+        claim: &Claim,
+        lines: &Lines<'_>,
+        decoded: &[u8],
+        extent: &Extent,
+        scratch: &mut PieceScratch,
+    ) -> Result<()> {
         let beyond = || Error::new(ErrorKind::Internal, "a piece reaches beyond its buffer");
         let (rows, key) = self.chunk(claim)?;
         let line = lines.chunk(key);
         // The extent's bytes, so that positions in the read chunk only have to be shifted.
         let source = decoded.get(extent.at..extent.at + extent.source.len()).ok_or_else(beyond)?;
-        let mut copied = 0;
-        // Bounds first, for some rows at a time: their loads do not depend on each other, so the cache misses overlap.
-        let mut runs = [Run::default(); 32];
-        for rows in rows.chunks(runs.len()) {
-            for (run, &row) in runs.iter_mut().zip(rows) {
-                *run = lines.run(row as usize, &line);
-            }
-            for run in &runs[..rows.len()] {
-                let from = run.source.wrapping_sub(extent.source.start);
-                let in_source = from.checked_add(run.len).is_some_and(|end| end <= source.len());
-                let in_target = run.target.checked_add(run.len).is_some_and(|end| end <= self.target_len);
-                if !(in_source && in_target) {
-                    return Err(beyond());
+        self.for_rows(rows, scratch, |rows, _| {
+            let mut copied = 0;
+            // Bounds first, for some rows at a time: their loads do not depend on each other, so the cache misses overlap.
+            let mut runs = [Run::default(); 32];
+            for rows in rows.chunks(runs.len()) {
+                for (run, &row) in runs.iter_mut().zip(rows) {
+                    *run = lines.run(row as usize, &line);
                 }
-                // SAFETY: both ends were checked just above, in the source and in the target. The source is a shared
-                // borrow and the target the exclusive borrow that `scatters` was given, so they do not overlap; no other
-                // thread writes these target bytes, because claims are unique and `Tiling` proves pieces of different
-                // claims disjoint.
-                unsafe { copy_bytes(source.as_ptr().add(from), self.target.add(run.target), run.len) };
-                copied += run.len;
+                for run in &runs[..rows.len()] {
+                    let from = run.source.wrapping_sub(extent.source.start);
+                    let in_source = from.checked_add(run.len).is_some_and(|end| end <= source.len());
+                    let in_target = run.target.checked_add(run.len).is_some_and(|end| end <= self.target_len);
+                    if !(in_source && in_target) {
+                        return Err(beyond());
+                    }
+                    copied += run.len;
+                    if run.len >= 2 * self.crew.worth() {
+                        // SAFETY: as below.
+                        let target = unsafe { std::slice::from_raw_parts_mut(self.target.add(run.target), run.len) };
+                        self.copy_shared(&source[from..from + run.len], target)?;
+                        continue;
+                    }
+                    // SAFETY: both ends were checked just above, in the source and in the target. The source is a shared
+                    // borrow and the target the exclusive borrow that `scatters` was given, so they do not overlap; no
+                    // other thread writes these target bytes, because claims are unique, `for_rows` gives each row once
+                    // and `Tiling` proves that no element is written twice.
+                    unsafe { copy_bytes(source.as_ptr().add(from), self.target.add(run.target), run.len) };
+                }
             }
-        }
-        self.copied.fetch_add(copied, Ordering::Relaxed);
-        Ok(())
+            Ok(copied)
+        })
     }
 
     /// [`copy`](Self::copy) where rows are no boxes.
     fn copy_products(&self, claim: &Claim, decoded: &[u8], extent: &Extent, scratch: &mut PieceScratch) -> Result<()> {
         let beyond = || Error::new(ErrorKind::Internal, "a piece reaches beyond its buffer");
-        let PieceScratch { pieces, at, strides, walk, hops, .. } = scratch;
         let (rows, key) = self.chunk(claim)?;
-        let strides = self.look_up(key, at, strides);
         let source = decoded.get(extent.at..extent.at + extent.source.len()).ok_or_else(beyond)?;
-        let mut copied = 0;
-        for &row in rows {
-            if let Some(picks) = self.tiling.picks(row, at, strides)? {
-                copied += self.copy_picks(&picks, source, extent.source.start)?;
-                continue;
+        self.for_rows(rows, scratch, |rows, scratch| {
+            let PieceScratch { pieces, at, strides, walk, hops, .. } = scratch;
+            let strides = self.look_up(key, at, strides);
+            let mut copied = 0;
+            for &row in rows {
+                if let Some(picks) = self.tiling.picks(row, at, strides)? {
+                    copied += self.copy_picks(&picks, source, extent.source.start)?;
+                    continue;
+                }
+                self.tiling.product(row, at, strides, &mut pieces.product)?;
+                let touched = Touched::of(&pieces.product, self.item)?;
+                if touched.source.start < extent.source.start
+                    || touched.source.end > extent.source.end
+                    || touched.target_end > self.target_len
+                {
+                    return Err(beyond());
+                }
+                copied += touched.bytes;
+                if hops.set(&pieces.product, self.item) {
+                    let (product, hops) = (&pieces.product, &*hops);
+                    self.share_hops(touched.bytes, hops, |list| {
+                        hops.for_each_place(product, &mut |from, target| {
+                            // Never below zero where something is copied: a hop adds to it what makes it a byte of the
+                            // extent.
+                            let from = source.as_ptr().wrapping_add(from).wrapping_sub(extent.source.start);
+                            // SAFETY: `touched` holds the extremes of all places and hops together, and was checked just
+                            // above to lie in the extent, whose bytes `source` has, and in the target. The source is a
+                            // shared borrow and the target the exclusive borrow that `scatters` was given, so they do not
+                            // overlap; no other thread writes these target bytes, because claims are unique, `for_rows`
+                            // gives each row and `share_hops` each hop once, and `Tiling` proves that no element is
+                            // written twice.
+                            unsafe { copy_hops(from, self.target.add(target), list, hops.uniform()) };
+                        });
+                    })?;
+                    continue;
+                }
+                self.tiling.for_each(row, at, strides, pieces, |piece| {
+                    let run = Run::of(piece, self.item, walk)?;
+                    self.copy_run(run, walk, decoded, std::slice::from_ref(extent))
+                })?;
             }
-            self.tiling.product(row, at, strides, &mut pieces.product)?;
-            let touched = Touched::of(&pieces.product, self.item)?;
-            if touched.source.start < extent.source.start
-                || touched.source.end > extent.source.end
-                || touched.target_end > self.target_len
-            {
-                return Err(beyond());
-            }
-            copied += touched.bytes;
-            if hops.set(&pieces.product, self.item) {
-                hops.for_each_place(&pieces.product, &mut |from, target| {
-                    // Never below zero where something is copied: a hop adds to it what makes it a byte of the extent.
-                    let from = source.as_ptr().wrapping_add(from).wrapping_sub(extent.source.start);
-                    // SAFETY: `touched` holds the extremes of all places and hops together, and was checked just above to
-                    // lie in the extent, whose bytes `source` has, and in the target. The source is a shared borrow and
-                    // the target the exclusive borrow that `scatters` was given, so they do not overlap; no other thread
-                    // writes these target bytes, because claims are unique and `Tiling` proves pieces of different claims
-                    // disjoint.
-                    unsafe { copy_hops(from, self.target.add(target), hops.list(), hops.uniform()) };
-                });
-                continue;
-            }
-            self.tiling.for_each(row, at, strides, pieces, |piece| {
-                let run = Run::of(piece, self.item, walk)?;
-                self.copy_run(run, walk, decoded, std::slice::from_ref(extent))
-            })?;
-        }
-        self.copied.fetch_add(copied, Ordering::Relaxed);
-        Ok(())
+            Ok(copied)
+        })
     }
 
     /// Copies single elements from `source`, the bytes of the read chunk from `start` on. Gives how many bytes.
     fn copy_picks(&self, picks: &Picks<'_>, source: &[u8], start: usize) -> Result<usize> {
-        let copied = match self.item {
-            1 => self.copy_elements(picks, source, start, <[u8]>::first_chunk::<1>),
-            2 => self.copy_elements(picks, source, start, <[u8]>::first_chunk::<2>),
-            4 => self.copy_elements(picks, source, start, <[u8]>::first_chunk::<4>),
-            8 => self.copy_elements(picks, source, start, <[u8]>::first_chunk::<8>),
-            16 => self.copy_elements(picks, source, start, <[u8]>::first_chunk::<16>),
-            item => self.copy_elements(picks, source, start, |bytes| bytes.get(..item)),
-        };
-        copied.ok_or_else(|| Error::new(ErrorKind::Internal, "a piece reaches beyond its buffer"))
+        let source = |place: usize| source.get(place.checked_mul(self.item)?.checked_sub(start)?..);
+        self.share_picks(picks, |picks| match self.item {
+            1 => self.write_picks(picks, |place| source(place)?.first_chunk::<1>()),
+            2 => self.write_picks(picks, |place| source(place)?.first_chunk::<2>()),
+            4 => self.write_picks(picks, |place| source(place)?.first_chunk::<4>()),
+            8 => self.write_picks(picks, |place| source(place)?.first_chunk::<8>()),
+            16 => self.write_picks(picks, |place| source(place)?.first_chunk::<16>()),
+            item => self.write_picks(picks, |place| source(place)?.get(..item)),
+        })
     }
 
-    /// [`copy_picks`](Self::copy_picks) of elements that `element` takes off the front of bytes; `None` if one lies
-    /// beyond its buffer.
+    /// Writes single elements; `element` gives the one at a place of the read chunk, or `None` beyond it. Gives how many
+    /// bytes.
     #[inline]
-    fn copy_elements<E: AsRef<[u8]> + ?Sized>(
+    fn write_picks<'s, E: AsRef<[u8]> + ?Sized + 's>(
         &self,
         picks: &Picks<'_>,
-        source: &[u8],
-        start: usize,
-        element: impl Fn(&[u8]) -> Option<&E>,
-    ) -> Option<usize> {
-        let mut copied = 0;
+        element: impl Fn(usize) -> Option<&'s E>,
+    ) -> Result<usize> {
+        let mut written = 0;
         let all = picks.for_each(|place, target| {
-            let from = place.checked_mul(self.item).and_then(|at| at.checked_sub(start));
-            let Some(bytes) = from.and_then(|from| element(source.get(from..)?)) else { return false };
+            let Some(bytes) = element(place) else { return false };
             let bytes = bytes.as_ref();
             let to = target.checked_mul(self.item);
             let Some(to) = to.filter(|to| to.checked_add(bytes.len()).is_some_and(|end| end <= self.target_len)) else {
@@ -339,13 +378,13 @@ impl<'a> Scatter<'a> {
             };
             // SAFETY: `bytes` is a slice, and as many bytes of the target from `to` on were checked just above to be
             // there. The source is a shared borrow and the target the exclusive borrow that `scatters` was given, so they
-            // do not overlap; no other thread writes these target bytes, because claims are unique and `Tiling` proves
-            // pieces of different claims disjoint.
+            // do not overlap; no other thread writes these target bytes, because claims are unique, each row and each part
+            // of a row is given once, and `Tiling` proves that no element is written twice.
             unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), self.target.add(to), bytes.len()) };
-            copied += bytes.len();
+            written += bytes.len();
             true
         });
-        all.then_some(copied)
+        all.then_some(written).ok_or_else(|| Error::new(ErrorKind::Internal, "a piece reaches beyond its buffer"))
     }
 
     /// Copies one run at each step of `walk`; all of its source must lie in one extent.
@@ -361,118 +400,33 @@ impl<'a> Scatter<'a> {
         if !(in_source && in_target) {
             return Err(beyond());
         }
-        let from = at + (run.source - span.start);
-        // SAFETY: the bounds of the whole walk were checked just above, in `decoded` and in the target. The source is a
-        // shared borrow and the target the exclusive borrow that `scatters` was given, so they do not overlap; no other
-        // thread writes these target bytes, because claims are unique and `Tiling` proves pieces of different claims
-        // disjoint.
-        unsafe { copy_walk(decoded.as_ptr(), self.target, Run { source: from, ..run }, walk) };
-        Ok(())
-    }
-
-    /// The bytes of the claimed read chunk that its pieces need, sorted, those with no more than `gap` bytes between
-    /// them merged. `None` if they are more than `limit` ranges, pieces next to each other counted as one.
-    pub(super) fn wanted<'s>(
-        &self,
-        claim: &Claim,
-        gap: usize,
-        limit: usize,
-        scratch: &'s mut PieceScratch,
-    ) -> Result<Option<&'s mut Vec<Range<usize>>>> {
-        let PieceScratch { pieces, at, strides, walk, wanted, .. } = scratch;
-        wanted.clear();
-        let (rows, key) = self.chunk(claim)?;
-        let strides = self.look_up(key, at, strides);
-        let mut too_many = false;
-        let beyond = || Error::new(ErrorKind::Internal, "a piece reaches beyond its read chunk");
-        for &row in rows {
-            if let Some(picks) = self.tiling.picks(row, at, strides)? {
-                // Single elements are not listed, and there may be many more than are worth looking at.
-                picks.for_each(|place, _| {
-                    let start = place.saturating_mul(self.item);
-                    append(wanted, start..start.saturating_add(self.item), gap);
-                    wanted.len() <= limit
-                });
-                if wanted.len() > limit {
-                    return Ok(None);
-                }
-                continue;
-            }
-            let visited = self.tiling.for_each(row, at, strides, pieces, |piece| {
-                let run = Run::of(piece, self.item, walk)?;
-                let cut = run.cut(walk, gap);
-                let runs = walk[..cut].iter().fold(1, |runs: usize, step| runs.saturating_mul(step.len));
-                if runs > limit || wanted.len() > limit {
-                    too_many = true;
-                    // Nobody sees this error: it ends the visit.
-                    return Err(beyond());
-                }
-                let (outer, inner) = walk.split_at_mut(cut);
-                let hull = run.source_span(inner).ok_or_else(beyond)?;
-                let back = run.source - hull.start;
-                for_each_run(run, outer, |source, _| {
-                    let start = source.wrapping_sub(back);
-                    append(wanted, start..start + hull.len(), gap);
-                });
+        let run = Run { source: at + (run.source - span.start), ..run };
+        let parts = run.bytes(walk) / self.crew.worth();
+        if parts >= 2
+            && let Some((&outer, inner)) = walk.split_first()
+        {
+            let len = outer.len.div_ceil(parts);
+            let parts = (0..outer.len).step_by(len).map(|first| outer.part(run, first, len));
+            return self.crew.share(parts, &mut Vec::new(), &|(run, outer), walk| {
+                walk.clear();
+                walk.push(outer);
+                walk.extend_from_slice(inner);
+                // SAFETY: as below, of a part of the walk: `share` gives each once.
+                unsafe { copy_walk(decoded.as_ptr(), self.target, run, walk) };
                 Ok(())
             });
-            if too_many || wanted.len() > limit {
-                return Ok(None);
-            }
-            visited?;
         }
-        merge(wanted, gap);
-        Ok(Some(wanted))
-    }
-
-    /// One past the last byte of the claimed read chunk that its pieces need. `None` if that is beyond `limit`.
-    pub(super) fn wanted_end(&self, claim: &Claim, limit: usize, scratch: &mut PieceScratch) -> Result<Option<usize>> {
-        let (rows, key) = self.chunk(claim)?;
-        if let Some(lines) = &self.lines {
-            let line = lines.chunk(key);
-            let ends = rows.iter().map(|&row| lines.end(row as usize, &line));
-            // A maximum without a way out early runs faster than one with it.
-            let end = ends.max().unwrap_or(0);
-            return Ok((end <= limit).then_some(end));
+        if parts >= 2 {
+            // SAFETY: as below; the walk has no steps.
+            let target = unsafe { std::slice::from_raw_parts_mut(self.target.add(run.target), run.len) };
+            return self.copy_shared(&decoded[run.source..run.source + run.len], target);
         }
-        let PieceScratch { pieces, at, strides, walk, .. } = scratch;
-        let strides = self.look_up(key, at, strides);
-        let mut end = 0;
-        for &row in rows {
-            end = end.max(if self.tiling.one_piece_each() {
-                self.piece(row, at, strides, &mut pieces.piece)?;
-                let run = Run::of(&pieces.piece, self.item, walk)?;
-                let span = run.source_span(walk);
-                span.ok_or_else(|| Error::new(ErrorKind::Internal, "a piece overflows"))?.end
-            } else if let Some(picks) = self.tiling.picks(row, at, strides)? {
-                let mut last = 0;
-                picks.for_each(|place, _| {
-                    last = last.max(place);
-                    (last + 1).saturating_mul(self.item) <= limit
-                });
-                (last + 1).saturating_mul(self.item)
-            } else {
-                self.tiling.product(row, at, strides, &mut pieces.product)?;
-                Touched::of(&pieces.product, self.item)?.source.end
-            });
-            if end > limit {
-                return Ok(None);
-            }
-        }
-        Ok(Some(end))
-    }
-
-    /// The claimed read chunk's only piece, if it is one run of bytes.
-    pub(super) fn only_run(&self, claim: &Claim, scratch: &mut PieceScratch) -> Result<Option<Run>> {
-        let (&[row], key) = self.chunk(claim)? else { return Ok(None) };
-        if !self.tiling.one_piece_each() {
-            return Ok(None);
-        }
-        let PieceScratch { pieces, at, strides, walk, .. } = scratch;
-        let strides = self.look_up(key, at, strides);
-        self.piece(row, at, strides, &mut pieces.piece)?;
-        let run = Run::of(&pieces.piece, self.item, walk)?;
-        Ok((walk.is_empty() && run.len > 0).then_some(run))
+        // SAFETY: the bounds of the whole walk were checked just above, in `decoded` and in the target. The source is a
+        // shared borrow and the target the exclusive borrow that `scatters` was given, so they do not overlap; no other
+        // thread writes these target bytes, because claims are unique, each row is given once, and `Tiling` proves that no
+        // element is written twice.
+        unsafe { copy_walk(decoded.as_ptr(), self.target, run, walk) };
+        Ok(())
     }
 
     /// Has `write` fill the place of the claimed read chunk in the output if its only piece is one run of bytes there
@@ -505,25 +459,28 @@ impl<'a> Scatter<'a> {
         &self,
         claim: Claim,
         count: usize,
-        mut write: impl FnMut(Range<usize>, &mut [u8]) -> Result<()>,
+        scratch: &mut PieceScratch,
+        write: impl Fn(Range<usize>, &mut [u8]) -> Result<()> + Sync,
     ) -> Result<Option<Claim>> {
         let (rows, key) = self.chunk(&claim)?;
         let Some(lines) = self.lines.as_ref().filter(|_| rows.len() == count) else { return Ok(Some(claim)) };
         let line = lines.chunk(key);
-        let mut written = 0;
-        for &row in rows {
-            let run = lines.run(row as usize, &line);
-            if run.target.checked_add(run.len).is_none_or(|end| end > self.target_len) {
-                return Err(Error::new(ErrorKind::Internal, "a piece reaches beyond its buffer"));
+        self.for_rows(rows, scratch, |rows, _| {
+            let mut written = 0;
+            for &row in rows {
+                let run = lines.run(row as usize, &line);
+                if run.target.checked_add(run.len).is_none_or(|end| end > self.target_len) {
+                    return Err(Error::new(ErrorKind::Internal, "a piece reaches beyond its buffer"));
+                }
+                // SAFETY: the run lies in the output, as checked just above, and no other thread reads or writes these
+                // bytes, because `claim` is unique, `for_rows` gives each row once and `Tiling` proves that no element is
+                // written twice.
+                let target = unsafe { std::slice::from_raw_parts_mut(self.target.add(run.target), run.len) };
+                write(run.source..run.source + run.len, target)?;
+                written += run.len;
             }
-            // SAFETY: the run lies in the output, as checked just above, and no other thread reads or writes these bytes,
-            // because `claim` is unique and `Tiling` proves pieces of different claims disjoint. There is one slice at a
-            // time.
-            let target = unsafe { std::slice::from_raw_parts_mut(self.target.add(run.target), run.len) };
-            write(run.source..run.source + run.len, target)?;
-            written += run.len;
-        }
-        self.copied.fetch_add(written, Ordering::Relaxed);
+            Ok(written)
+        })?;
         Ok(None)
     }
 
@@ -539,34 +496,73 @@ impl<'a> Scatter<'a> {
         if value.len() != self.item {
             return Err(Error::new(ErrorKind::Internal, "the fill value does not fit the element type"));
         }
-        let done = self.zeroed && value.iter().all(|&byte| byte == 0);
-        self.for_each_piece(claim, scratch, |scatter, piece, walk| {
-            let mut run = Run::of(piece, scatter.item, walk)?;
-            let bytes = run.bytes(walk);
-            // Where the source does not matter, runs that follow each other in the target are one.
-            while let Some(step) = walk.pop_if(|step| step.target_stride == run.len) {
-                run.len *= step.len;
+        // Zeros on zeros would only touch pages.
+        let zeros = self.zeroed && value.iter().all(|&byte| byte == 0);
+        let fill = Fill { value: (!zeros).then_some(value), nulls };
+        if self.tiling.one_piece_each() {
+            return self.for_each_piece(claim, scratch, |scatter, piece, walk| scatter.fill_piece(piece, walk, &fill));
+        }
+        let (rows, key) = self.chunk(&claim)?;
+        self.for_rows(rows, scratch, |rows, scratch| {
+            let PieceScratch { pieces, at, strides, walk, .. } = scratch;
+            let strides = self.look_up(key, at, strides);
+            let mut filled = 0;
+            for &row in rows {
+                if let Some(picks) = self.tiling.picks(row, at, strides)? {
+                    filled += self.share_picks(&picks, |picks| self.fill_picks(picks, &fill))?;
+                    continue;
+                }
+                self.tiling.for_each(row, at, strides, pieces, |piece| {
+                    filled += self.fill_piece(piece, walk, &fill)?;
+                    Ok(())
+                })?;
             }
-            if run.target.checked_add(run.target_span(walk)).is_none_or(|end| end > scatter.target_len) {
-                return Err(Error::new(ErrorKind::Internal, "a piece reaches beyond its buffer"));
-            }
-            // Zeros on zeros would only touch pages.
-            if run.len > 0 && !(done && nulls.is_none()) {
-                for_each_run(run, walk, |_, target| {
-                    if let Some(validity) = nulls {
-                        validity.clear(target / scatter.item..(target + run.len) / scatter.item);
-                    }
-                    if !done {
-                        // SAFETY: `target + run.len` lies in the output, as checked just above for the whole walk, and
-                        // no other thread reads or writes these bytes, because `claim` is unique and `Tiling` proves
-                        // pieces of different claims disjoint.
-                        let bytes = unsafe { std::slice::from_raw_parts_mut(scatter.target.add(target), run.len) };
-                        fill_run(bytes, value);
-                    }
-                });
-            }
-            Ok(bytes)
+            Ok(filled)
         })
+    }
+
+    /// Fills single elements. Gives how many bytes.
+    fn fill_picks(&self, picks: &Picks<'_>, fill: &Fill<'_>) -> Result<usize> {
+        if let Some(validity) = fill.nulls {
+            picks.for_each(|_, element| {
+                validity.clear(element..element + 1);
+                true
+            });
+        }
+        match fill.value {
+            Some(value) => self.write_picks(picks, |_| Some(value)),
+            None => Ok(picks.len() * self.item),
+        }
+    }
+
+    /// Fills a piece. Gives how many bytes.
+    fn fill_piece(&self, piece: &Piece, walk: &mut Vec<Step>, fill: &Fill<'_>) -> Result<usize> {
+        let mut run = Run::of(piece, self.item, walk)?;
+        let bytes = run.bytes(walk);
+        // Where the source does not matter, runs that follow each other in the target are one.
+        while let Some(step) = walk.pop_if(|step| step.target_stride == run.len) {
+            run.len *= step.len;
+        }
+        if run.target.checked_add(run.target_span(walk)).is_none_or(|end| end > self.target_len) {
+            return Err(Error::new(ErrorKind::Internal, "a piece reaches beyond its buffer"));
+        }
+        if run.len == 0 || (fill.value.is_none() && fill.nulls.is_none()) {
+            return Ok(bytes);
+        }
+        let mut outcome = Ok(());
+        for_each_run(run, walk, |_, target| {
+            if let Some(validity) = fill.nulls {
+                validity.clear(target / self.item..(target + run.len) / self.item);
+            }
+            if let (Some(value), Ok(())) = (fill.value, &outcome) {
+                // SAFETY: `target + run.len` lies in the output, as checked just above for the whole walk, and no other
+                // thread reads or writes these bytes, because claims are unique, each row is given once, and `Tiling`
+                // proves that no element is written twice.
+                let bytes = unsafe { std::slice::from_raw_parts_mut(self.target.add(target), run.len) };
+                outcome = self.fill_shared(bytes, value);
+            }
+        });
+        outcome.map(|()| bytes)
     }
 
     #[expect(clippy::needless_pass_by_value, reason = "a claim is used up")]
@@ -574,33 +570,34 @@ impl<'a> Scatter<'a> {
         &self,
         claim: Claim,
         scratch: &mut PieceScratch,
-        mut visit: impl FnMut(&Self, &Piece, &mut Vec<Step>) -> Result<usize>,
+        visit: impl Fn(&Self, &Piece, &mut Vec<Step>) -> Result<usize> + Sync,
     ) -> Result<()> {
-        let PieceScratch { pieces, batch, at, strides, walk, .. } = scratch;
         let (rows, key) = self.chunk(&claim)?;
-        let strides = self.look_up(key, at, strides);
-        let mut copied = 0;
-        if self.tiling.one_piece_each() {
-            batch.resize_with(BATCH, Piece::default);
-            for rows in rows.chunks(BATCH) {
-                // Some rows at a time: their bounds lie anywhere in memory, and loads that nothing depends on overlap.
-                for (piece, &row) in batch.iter_mut().zip(rows) {
-                    self.piece(row, at, strides, piece)?;
+        self.for_rows(rows, scratch, |rows, scratch| {
+            let PieceScratch { pieces, batch, at, strides, walk, .. } = scratch;
+            let strides = self.look_up(key, at, strides);
+            let mut copied = 0;
+            if self.tiling.one_piece_each() {
+                batch.resize_with(BATCH, Piece::default);
+                for rows in rows.chunks(BATCH) {
+                    // Some rows at a time: their bounds lie anywhere in memory, and loads that nothing depends on overlap.
+                    for (piece, &row) in batch.iter_mut().zip(rows) {
+                        self.piece(row, at, strides, piece)?;
+                    }
+                    for piece in &batch[..rows.len()] {
+                        copied += visit(self, piece, walk)?;
+                    }
                 }
-                for piece in &batch[..rows.len()] {
-                    copied += visit(self, piece, walk)?;
+            } else {
+                for &row in rows {
+                    self.tiling.for_each(row, at, strides, pieces, |piece| {
+                        copied += visit(self, piece, walk)?;
+                        Ok(())
+                    })?;
                 }
             }
-        } else {
-            for &row in rows {
-                self.tiling.for_each(row, at, strides, pieces, |piece| {
-                    copied += visit(self, piece, walk)?;
-                    Ok(())
-                })?;
-            }
-        }
-        self.copied.fetch_add(copied, Ordering::Relaxed);
-        Ok(())
+            Ok(copied)
+        })
     }
 
     /// The rows of the claimed read chunk and its key.

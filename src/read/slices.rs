@@ -67,6 +67,11 @@ impl Drop for Busy {
     }
 }
 
+/// Whether no more than one read is carried out.
+pub(super) fn is_only_read() -> bool {
+    READS.load(Ordering::Relaxed) <= 1
+}
+
 /// The time for which a thread of the pool works for one read while there are others.
 pub(super) struct Slice {
     begun: Instant,

@@ -8,6 +8,7 @@ use rayon::ThreadPool;
 use super::ReadOptions;
 use super::budget::Budget;
 use super::column::{ColumnRead, fill_value};
+use super::crew::Crew;
 use super::execute::Column;
 use super::padding::pad;
 use super::scatter::scatters;
@@ -61,7 +62,12 @@ impl<'a> Target<'a> {
     }
 
     /// The reads that fill the output, one for each array.
-    pub(super) fn reads<'s>(&'s mut self, options: &'s ReadOptions, workers: usize) -> Result<Vec<ColumnRead<'s>>> {
+    pub(super) fn reads<'s>(
+        &'s mut self,
+        options: &'s ReadOptions,
+        workers: usize,
+        crew: &'s Crew<'s>,
+    ) -> Result<Vec<ColumnRead<'s>>> {
         let Self { column, output, start, validity, held } = self;
         let (column, validity, held): (&Column<'_>, &Validity, _) = (column, validity, held.as_ref());
         let strides: Vec<_> = column.arrays.iter().map(|array| array.decoder().strides()).collect();
@@ -69,7 +75,7 @@ impl<'a> Target<'a> {
         let zeroed = output.is_zeroed() && column.plan.selections().padded().is_empty();
         let tiling = Tiling::check(column.plan, Threads::available(options.threads()))?;
         let target = &mut output.as_mut_slice()[*start..];
-        let scatters = scatters(tiling, target, zeroed, column.element.size(), &strides)?;
+        let scatters = scatters(tiling, target, zeroed, column.element.size(), &strides, crew)?;
         let (missing_chunks, cache) = (options.missing_chunks, options.cache.as_ref());
         let read = |(number, (&array, scatter))| {
             let variable = held.map(|held| VariableRead::new(held, number));

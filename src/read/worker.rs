@@ -56,7 +56,18 @@ impl WorkerScratch {
     }
 }
 
-impl Worker<'_> {
+impl<'r> Worker<'r> {
+    /// A worker with buffers that may have served another read.
+    pub(super) fn new(
+        mut scratch: WorkerScratch,
+        reservation: Reservation<'r>,
+        counters: &'r Counters,
+        go_on: &'r (dyn Fn() -> bool + Sync),
+    ) -> Self {
+        scratch.direct.is_limited = reservation.limit().is_some();
+        Self { scratch, reservation, counters, go_on }
+    }
+
     /// Makes sure that what `need` says may be held, to read `what`.
     ///
     /// # Errors

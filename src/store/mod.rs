@@ -217,6 +217,11 @@ impl Value {
         matches!(self, Self::Held(_))
     }
 
+    /// Whether some of its bytes cost as much as they are to have.
+    pub(crate) fn is_read_in_place(&self) -> bool {
+        matches!(self, Self::Local { .. } | Self::Held(_))
+    }
+
     /// Says that the bytes `start..start + len` will be read soon.
     pub(crate) fn hint(&self, start: u64, len: u64) {
         if let Self::Local { file, start: first, .. } = self {

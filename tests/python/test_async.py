@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 import threading
+import time
 from collections.abc import Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
@@ -301,6 +302,60 @@ def test_within_the_loop_of_zarr_python(written: dict[str, Written]) -> None:
     array = zarr.open_array(fill(MemoryStore(), read_folder(written["v3"].path)), mode="r")
     got = sync(zarrow.read_ragged_async(array, SELECTIONS), timeout=LIMIT)
     written["v3"].check(got, SELECTIONS)
+
+
+def test_time_is_over_for_reads_that_have_no_turn(
+    proxy: Proxy, written: dict[str, Written]
+) -> None:
+    """Those that wait for others to end, and those whose turn comes late."""
+    handle = zarrow.open_array(url(proxy, "v3"))
+    proxy.hang("/c/2/2$")
+
+    async def read() -> tuple[list[Any], float, list[Any]]:
+        began = time.monotonic()
+        stuck = [
+            asyncio.create_task(zarrow.read_ragged_async(handle, [np.s_[8:12]], timeout=1.5))
+            for _ in range(64)
+        ]
+        await asyncio.sleep(0.1)
+        waiting = [
+            zarrow.read_ragged_async(handle, [np.s_[0:4]], timeout=0.3),
+            zarrow.read_ragged_async(url(proxy, "v3"), [np.s_[0:4]], timeout=0.2),
+            zarrow.read_batch_async({"a": handle}, [np.s_[0:4]], timeout=0.2),
+        ]
+        results = await asyncio.gather(*waiting, return_exceptions=True)
+        elapsed = time.monotonic() - began
+        results.append(await zarrow.read_ragged_async(handle, [np.s_[0:4]], timeout=30))
+        return results, elapsed, await asyncio.gather(*stuck, return_exceptions=True)
+
+    (*late, last), elapsed, stuck = run(read())
+    assert elapsed < 1.3
+    for error in late:
+        assert isinstance(error, zarrow.ReadTimeoutError)
+        assert "no turn within" in str(error)
+    written["v3"].check(last, [np.s_[0:4]])
+    assert all(isinstance(error, zarrow.ReadTimeoutError) for error in stuck)
+
+
+@pytest.mark.usefixtures("written")
+def test_a_turn_that_comes_late_leaves_less_time(proxy: Proxy) -> None:
+    proxy.hang("/c/2/2$")
+    handle = zarrow.open_array(url(proxy, "v3"))
+
+    async def read() -> float:
+        others = [
+            asyncio.create_task(zarrow.read_ragged_async(handle, [np.s_[8:12]], timeout=1))
+            for _ in range(64)
+        ]
+        await asyncio.sleep(0.1)
+        began = time.monotonic()
+        with pytest.raises(zarrow.ReadTimeoutError):
+            await zarrow.read_ragged_async(handle, [np.s_[8:12]], timeout=2)
+        elapsed = time.monotonic() - began
+        await asyncio.gather(*others, return_exceptions=True)
+        return elapsed
+
+    assert run(read()) < 2.7  # not 0.9 and 2
 
 
 def test_errors_are_the_same(proxy: Proxy, written: dict[str, Written]) -> None:

@@ -104,6 +104,28 @@ def test_blosc_blocks_in_either_byte_order(tmp_path: Path, dtype: str, shuffle: 
 
 
 @pytest.mark.parametrize("sharded", [False, True])
+@pytest.mark.parametrize("dtype", ["u1", "f4", "f8"])
+@pytest.mark.parametrize("shuffle", ["noshuffle", "shuffle", "bitshuffle"])
+@pytest.mark.parametrize("compressor", ["lz4", "lz4hc", "blosclz", "zlib", "zstd"])
+def test_only_blosc_blocks_that_are_wanted_are_read(
+    tmp_path: Path, compressor: Any, shuffle: Any, dtype: str, *, sharded: bool
+) -> None:
+    """Of whatever compressor, by whatever shuffle."""
+    values = np.random.default_rng(1).integers(0, 120, 600_000).astype(dtype)
+    codec = zarr.codecs.BloscCodec(cname=compressor, shuffle=shuffle, blocksize=1 << 14)
+    array = zarr.create_array(
+        tmp_path / "a", data=values, chunks=values.shape,
+        shards=values.shape if sharded else None, compressors=codec,
+    )  # fmt: skip
+    slices = [slice(20_001, 20_501), slice(350_003, 350_900), slice(500_000, 500_000)]
+    rows, stats = zarrow.read_ragged(array, slices, return_stats=True)
+    oracle.assert_reads(rows, values, slices)
+    assert stats.bytes_decoded < values.nbytes // 4
+    stored = sum(path.stat().st_size for path in (tmp_path / "a" / "c").rglob("*"))
+    assert 0 < stats.bytes_fetched < stored // 2
+
+
+@pytest.mark.parametrize("sharded", [False, True])
 @pytest.mark.parametrize("codec", ["zstd", "blosc", "gzip", "zlib", "bz2", "crc32c"])
 def test_other_names_of_what_zarrow_decodes(tmp_path: Path, codec: str, *, sharded: bool) -> None:
     """The codecs of numcodecs under their names in v3: those of the specification, by any name."""

@@ -352,8 +352,11 @@ def test_opening_hangs(remote: Remote, after: int | None) -> None:
 def test_a_timeout_includes_opening(remote: Remote) -> None:
     remote.proxy.hang("zarr.json$")
     options = remote.options | RETRIES | {"timeout": "3s", "max_retries": 0}
-    with pytest.raises(zarrow.ReadTimeoutError):
-        zarrow.read_ragged(f"{remote.url}/chunks", SELECTIONS, timeout=0.3, storage_options=options)
+    for read in (zarrow.read_ragged, zarrow.plan):
+        began = time.monotonic()
+        with pytest.raises(zarrow.ReadTimeoutError):
+            read(f"{remote.url}/chunks", SELECTIONS, timeout=0.3, storage_options=options)
+        assert time.monotonic() - began < 2
 
 
 def test_nobody_is_there() -> None:

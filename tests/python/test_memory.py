@@ -118,6 +118,24 @@ def test_the_limit_holds_for_fronts_of_chunks(tmp_path: Path) -> None:
     assert int(done.stdout) <= limit + (6 << 20)
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="/proc/self/status is of Linux")
+@pytest.mark.parametrize("compressor", ["lz4", "zstd"])
+def test_the_limit_holds_for_blocks_as_long_as_chunks(tmp_path: Path, compressor: Any) -> None:
+    """The C library of blosc would take three of them beside the chunk."""
+    size = 4 * CHUNK
+    values = np.random.default_rng(1).integers(0, 16, 12 * size, dtype="u1")
+    codec = BloscCodec(cname=compressor, clevel=1, blocksize=size)
+    zarr.create_array(tmp_path, data=values, chunks=(size,), compressors=codec)
+    limit = 45 << 20  # for one chunk
+    done = subprocess.run(
+        [sys.executable, "-c", STATUS + SCRIPT, str(tmp_path), str(limit), str(size), "16"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert int(done.stdout) <= limit + (6 << 20)
+
+
 LENGTHS = """
 import sys, zarrow
 path, chunk, *lengths = sys.argv[1], *map(int, sys.argv[2:])

@@ -1,5 +1,8 @@
 //! Parts of a blosc buffer: of each block only the streams, and of each stream only the front, that hold wanted bytes.
 //!
+//! Blocks whose bits are shuffled, and those of compressors that are not here, are left to the C library, whole; where they
+//! lie is found here.
+//!
 //! Source: the c-blosc format, `README_CHUNK_FORMAT.rst`. After the header stand the offsets of the blocks. A block is
 //! one stream, or as many as a number has bytes; each is preceded by its length, and stored as it is where that is its
 //! decoded length. Shuffled, a block holds the first bytes of all its numbers, then their second bytes, and so on.
@@ -28,12 +31,13 @@ enum Format {
     Zstd,
 }
 
-/// A blosc buffer that is decoded in parts here, not by the C library.
+/// The blocks of a blosc buffer.
 pub(super) struct Blocks<'a> {
     /// The buffer, or its front, which holds at least the header and the offsets of the blocks.
     bytes: &'a [u8],
     header: Header,
-    format: Format,
+    /// `None` if the C library has to decode them.
+    format: Option<Format>,
     stored: bool,
     shuffled: bool,
     /// Where the blocks begin, in this order in the buffer, and where it ends.
@@ -41,19 +45,20 @@ pub(super) struct Blocks<'a> {
 }
 
 impl<'a> Blocks<'a> {
-    /// `None` if the buffer is not of a kind that is decoded here, or `bytes` ends before the blocks.
+    /// `None` if single blocks cannot be asked for, the header makes no sense, or `bytes` ends before the blocks.
     pub(super) fn new(header: &Header, bytes: &'a [u8]) -> Option<Self> {
         let Header { flags, typesize, decoded_len, block_len, encoded_len } = *header;
         let stored = flags & STORED != 0;
         let format = match flags >> 5 {
-            _ if stored => Format::Lz4,
-            1 => Format::Lz4,
-            3 => Format::Zlib,
-            4 => Format::Zstd,
-            _ => return None,
+            _ if stored => Some(Format::Lz4),
+            _ if flags & BIT_SHUFFLED != 0 => None,
+            1 => Some(Format::Lz4),
+            3 => Some(Format::Zlib),
+            4 => Some(Format::Zstd),
+            _ => None,
         };
         let whole = block_len > 0 && block_len.is_multiple_of(typesize) && decoded_len.is_multiple_of(typesize);
-        if !whole || (!stored && flags & BIT_SHUFFLED != 0) || (stored && encoded_len != HEADER_LEN + decoded_len) {
+        if !whole || (stored && encoded_len != HEADER_LEN + decoded_len) {
             return None;
         }
         let mut blocks = Self {
@@ -84,14 +89,19 @@ impl<'a> Blocks<'a> {
         HEADER_LEN + blocks * 4
     }
 
-    /// Widens `range` to whole numbers.
+    /// Whether [`decode`](Self::decode) can be asked.
+    pub(super) fn are_decoded_here(&self) -> bool {
+        self.format.is_some()
+    }
+
+    /// Widens `range` to what can be decoded: whole numbers, or whole blocks.
     pub(super) fn widen(&self, range: &Range<usize>) -> Range<usize> {
-        range.start / self.header.typesize * self.header.typesize
-            ..range.end.next_multiple_of(self.header.typesize).min(self.header.decoded_len)
+        let unit = if self.format.is_some() { self.header.typesize } else { self.header.block_len };
+        range.start / unit * unit..range.end.next_multiple_of(unit).min(self.header.decoded_len)
     }
 
     /// Decodes `ranges`, sorted, disjoint and of whole numbers, one after the other into `target`. Returns how many
-    /// bytes were decompressed, or `None` if the buffer is corrupt.
+    /// bytes were decompressed, or `None` if the buffer is corrupt or [not decoded here](Self::are_decoded_here).
     pub(super) fn decode(
         &self,
         ranges: &[Range<usize>],
@@ -223,9 +233,10 @@ impl<'a> Blocks<'a> {
     fn decompress(&self, encoded: &[u8], target: &mut [u8], front: usize, scratch: &mut DirectScratch) -> bool {
         let len = target.len();
         match self.format {
-            Format::Lz4 => lz4(encoded, target, front),
-            Format::Zlib => scratch.deflate().zlib_decompress(encoded, target) == Ok(len),
-            Format::Zstd => scratch.zstd().decompress(target, encoded) == Ok(len),
+            Some(Format::Lz4) => lz4(encoded, target, front),
+            Some(Format::Zlib) => scratch.deflate().zlib_decompress(encoded, target) == Ok(len),
+            Some(Format::Zstd) => scratch.zstd().decompress(target, encoded) == Ok(len),
+            None => false,
         }
     }
 }

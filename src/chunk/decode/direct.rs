@@ -67,6 +67,8 @@ pub(crate) struct DirectScratch {
     shuffled: Scratch,
     /// A block before its bytes are put in order.
     pub(super) block: Scratch,
+    /// Whether less memory is worth more time.
+    pub(crate) is_limited: bool,
 }
 
 impl DirectScratch {
@@ -180,7 +182,7 @@ impl Direct {
         let decoded = self.decoded_len + self.inner_checksums * CHECKSUM_LEN;
         let shuffled = if self.shuffled > 1 { decoded } else { 0 };
         let decompressed = match self.compressor {
-            // A block before and after its bytes are put in order, and what the library takes, are about as long.
+            // A block before its bytes are put in order, or the three that the library takes, are no longer than that.
             Some(Compressor::Blosc) => decoded.saturating_mul(2),
             Some(Compressor::Bz2) => decoded.saturating_add(BZ2_STATE_LEN),
             // The encoded bytes are the decoded ones.
@@ -307,7 +309,7 @@ impl Direct {
         let mut buffer = std::mem::take(&mut scratch.decoded);
         let decoded = buffer.grow(len)?;
         let mut decompressed = len;
-        if let Some(blocks) = &blocks {
+        if let Some(blocks) = blocks.filter(Blocks::are_decoded_here) {
             let ranges: Vec<_> = extents.iter().map(|extent| extent.source.clone()).collect();
             decompressed = blocks.decode(&ranges, decoded, scratch)?.ok_or_else(failed)?;
         } else {
@@ -421,7 +423,14 @@ fn decompress(compressor: Compressor, encoded: &[u8], target: &mut [u8], scratch
         Compressor::Blosc => {
             let blosc = Blosc::new(encoded).ok_or_else(lying_header)?;
             if blosc.decoded_len() == len {
-                blosc.decode(target).ok_or_else(|| reason("blosc failed"))?;
+                // The library, which is a little faster, would take memory for three.
+                let are_long = scratch.is_limited && blosc.header().block_len > len / 3;
+                let blocks = are_long.then(|| Blocks::new(blosc.header(), encoded)).flatten();
+                match blocks.filter(Blocks::are_decoded_here) {
+                    Some(blocks) => blocks.decode(std::slice::from_ref(&(0..len)), target, scratch)?.map(drop),
+                    None => blosc.decode(target),
+                }
+                .ok_or_else(|| reason("blosc failed"))?;
             }
             blosc.decoded_len()
         }

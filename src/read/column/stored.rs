@@ -94,16 +94,14 @@ impl ColumnRead<'_> {
         worker.counters.decoded(bytes);
         if demand.one_run && self.cast.is_none() {
             return self.write_run(claim, pieces, |_, target| {
-                self.fetch.fetch_stored(&place, key, wanted, target)?;
-                decoder.to_native(target);
-                Ok(())
+                self.fetch.fetch_stored(&place, key, wanted, target, self.scatter.crew()).map(|_| ())
             });
         }
         self.fetch.expect_ranges(&place, wanted);
         if self.cast.is_none() {
             // As many ranges as pieces: each is one.
             let began = Instant::now();
-            let left = self.scatter.write_lines(claim, wanted.len(), |run, target| {
+            let left = self.scatter.write_lines(claim, wanted.len(), pieces, |run, target| {
                 place.read_into(key, run.start, target)?;
                 decoder.to_native(target);
                 Ok(())
@@ -122,8 +120,7 @@ impl ColumnRead<'_> {
             return self.copy(claim, held.as_ref(), &extents, &demand, cast, pieces);
         }
         let buffer = encoded.grow(bytes)?;
-        let extents = self.fetch.fetch_stored(&place, key, wanted, buffer)?;
-        decoder.to_native(buffer);
+        let extents = self.fetch.fetch_stored(&place, key, wanted, buffer, self.scatter.crew())?;
         self.copy(claim, buffer, &extents, &demand, cast, pieces)
     }
 }

@@ -1,7 +1,7 @@
 //! Arrays, what is selected of them, and each way to scatter it, against a gather element by element.
 
 use std::num::NonZeroU64;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use super::super::*;
 use super::{BEYOND, JUNK};
@@ -10,6 +10,7 @@ use crate::plan::Plan;
 use crate::plan::blocks::Threads;
 use crate::plan::grid::Grid;
 use crate::random::Bits;
+use crate::read::run::merge;
 use crate::selection::{Selections, Shapes};
 
 /// How the bytes of a read chunk come to the scatter.
@@ -119,12 +120,23 @@ pub(super) struct Case {
     pub(super) how: Option<How>,
     /// Whether the output holds junk at first, as one does whose memory was used before.
     pub(super) stale: bool,
+    /// From how many bytes on copies are shared among threads, below [`LEAST`]; of 0, from as many as elsewhere.
+    pub(super) worth: usize,
 }
+
+/// One more than the most bytes that may be worth sharing here.
+pub(super) const LEAST: usize = 48;
+
+static CREWS: LazyLock<Vec<Crew<'static>>> = LazyLock::new(|| {
+    let go_on: &(dyn Fn() -> bool + Sync) = &|| true;
+    let shares = (1..LEAST).map(|worth| Crew::new(8, go_on).with_worth(worth));
+    std::iter::once(Crew::new(8, go_on)).chain(shares).collect()
+});
 
 impl Case {
     pub(super) fn new(source: Source, item: usize, selections: Selections, rows: Vec<Row>) -> Self {
         let fill = (1..=item as u8).collect();
-        Self { sources: vec![source], of_row: None, selections, rows, item, fill, how: None, stale: false }
+        Self { sources: vec![source], of_row: None, selections, rows, item, fill, how: None, stale: false, worth: 0 }
     }
 
     /// Boxes on the leading axes; the others are whole.
@@ -192,7 +204,7 @@ impl Case {
         strides: &'a [Vec<usize>],
     ) -> Result<Vec<Scatter<'a>>> {
         let strides: Vec<&[usize]> = strides.iter().map(Vec::as_slice).collect();
-        scatters(Tiling::check(plan, Threads::ONE)?, output, !self.stale, self.item, &strides)
+        scatters(Tiling::check(plan, Threads::ONE)?, output, !self.stale, self.item, &strides, &CREWS[self.worth])
     }
 
     /// Writes the element of an array at `at` to `to`; never all zero, nor junk.

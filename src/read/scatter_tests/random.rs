@@ -5,7 +5,7 @@ use std::ops::Range;
 use arrow_buffer::{BooleanBuffer, NullBuffer};
 
 use super::ITEMS;
-use super::cases::{Case, Row, Source, WAYS, progression};
+use super::cases::{Case, LEAST, Row, Source, WAYS, progression};
 use crate::random::Bits;
 use crate::selection::{Indexing, Indices, Item, Mask, OutOfBounds, Selections};
 
@@ -63,7 +63,8 @@ pub(super) fn random_case(bits: &mut Bits) -> Case {
     };
     let of_row = (sources.len() > 1).then_some(of_row);
     let how = (bits.below(4) == 0).then(|| bits.pick(&WAYS));
-    Case { sources, of_row, selections, rows, item, fill, how, stale: bits.below(2) == 0 }
+    let worth = if bits.below(3) == 0 { bits.below(LEAST as u64) as usize } else { 0 };
+    Case { sources, of_row, selections, rows, item, fill, how, stale: bits.below(2) == 0, worth }
 }
 
 /// Some axes that follow each other.
