@@ -100,7 +100,7 @@ miri: | cargo
 	@cargo +nightly miri --version >/dev/null 2>&1 || { \
 	  echo 'make miri needs nightly Rust with Miri. Install it with:' >&2; \
 	  echo '  rustup toolchain install nightly --profile minimal --component miri,rust-src' >&2; exit 1; }
-	cargo +nightly miri test --lib -- plan:: selection:: read::scatter read::run read::rows_tests read::padding read::validity
+	cargo +nightly miri test --lib -- plan:: selection:: read::scatter read::crew read::run read::rows_tests read::padding read::validity
 
 # PROPTEST_CASES also bounds the damages of each array in tests/hostile_chunks.rs.
 valgrind: export PROPTEST_CASES ?= 20
