@@ -1,6 +1,13 @@
 //! Stored chunks that are damaged or lie, format by format.
 
+use std::io::{Read, Write};
 use std::ops::Range;
+
+use bzip2::read::BzDecoder;
+use bzip2::write::BzEncoder;
+use flate2::read::{GzDecoder, ZlibDecoder};
+use flate2::write::{GzEncoder, ZlibEncoder};
+use zstd_safe::{CCtx, CParameter};
 
 /// How stored bytes are made up, for damages that know what they do.
 #[derive(Debug, Clone)]
@@ -27,29 +34,66 @@ pub(crate) enum Format {
 pub(crate) struct Damage {
     pub(crate) what: String,
     pub(crate) bytes: Vec<u8>,
-    /// All checksums may be right, although the bytes are not those that were written.
-    pub(crate) forged: bool,
+    pub(crate) outcome: Outcome,
+}
+
+/// What a read of damaged bytes may give.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    /// An error, or any values: all checksums may be right, although the bytes are not those that were written.
+    Forged,
+    /// An error, or what was written; any values if no checksum tells.
+    Damaged,
+    /// An error, or what was written. Other readers give that, because they do not look at what lies behind.
+    Same,
+    /// What was written: it is there in another form, which other readers take.
+    Valid,
+    /// An error, as other readers give, at least where all of the chunk is read.
+    Invalid,
+}
+
+impl Outcome {
+    /// Whether it tells more than that bytes are wrong.
+    pub(crate) fn is_precise(self) -> bool {
+        matches!(self, Self::Same | Self::Valid | Self::Invalid)
+    }
 }
 
 impl Damage {
-    fn new(what: String, bytes: Vec<u8>) -> Self {
-        Self { what, bytes, forged: false }
+    pub(crate) fn new(what: impl Into<String>, bytes: Vec<u8>) -> Self {
+        Self { what: what.into(), bytes, outcome: Outcome::Damaged }
     }
 
-    pub(crate) fn forged(what: String, bytes: Vec<u8>) -> Self {
-        Self { what, bytes, forged: true }
+    pub(crate) fn forged(what: impl Into<String>, bytes: Vec<u8>) -> Self {
+        Self::new(what, bytes).with(Outcome::Forged)
+    }
+
+    fn with(self, outcome: Outcome) -> Self {
+        Self { outcome, ..self }
+    }
+
+    fn same(what: &str, bytes: Vec<u8>) -> Self {
+        Self::new(what, bytes).with(Outcome::Same)
+    }
+
+    fn valid(what: &str, bytes: Vec<u8>) -> Self {
+        Self::new(what, bytes).with(Outcome::Valid)
+    }
+
+    fn invalid(what: &str, bytes: Vec<u8>) -> Self {
+        Self::new(what, bytes).with(Outcome::Invalid)
     }
 }
 
 /// Damages of `intact`, which is of `format`.
 pub(crate) fn damages(format: &Format, intact: &[u8]) -> Vec<Damage> {
-    let mut all = cut_and_longer(intact);
+    let mut all = cut_and_longer(format, intact);
     match format {
         Format::Plain => all.extend(set_bytes(intact, 0..6)),
         Format::Zstd => all.extend(zstd_lies(intact)),
         Format::Blosc => all.extend(blosc_lies(intact)),
         Format::Gzip => all.extend(gzip_lies(intact)),
-        Format::Zlib => all.extend(set_bytes(intact, 0..12)),
+        Format::Zlib => all.extend(zlib_lies(intact)),
         Format::Bz2 => all.extend(bz2_lies(intact)),
         Format::Lz4 => {
             let decoded = number(intact, 0).expect("a length");
@@ -60,10 +104,11 @@ pub(crate) fn damages(format: &Format, intact: &[u8]) -> Vec<Damage> {
         Format::Sealed(inner) => {
             let (content, seal) = intact.split_at(intact.len() - SEAL_LEN);
             all.extend(set_bytes(intact, content.len()..content.len() + seal.len()));
-            let lies = damages(inner, content).into_iter();
-            all.extend(
-                lies.map(|lie| Damage::forged(format!("{}, with a fitting checksum", lie.what), sealed(lie.bytes))),
-            );
+            let seal = |lie: Damage| {
+                let outcome = if lie.outcome.is_precise() { lie.outcome } else { Outcome::Forged };
+                Damage::new(format!("{}, with a fitting checksum", lie.what), sealed(lie.bytes)).with(outcome)
+            };
+            all.extend(damages(inner, content).into_iter().map(seal));
         }
         Format::Shard { index, subchunk } => {
             all.extend(set_bytes(intact, index.range(intact.len())));
@@ -84,18 +129,39 @@ fn with(intact: &[u8], at: usize, bytes: &[u8]) -> Vec<u8> {
 }
 
 /// Every length near either end, and some between; and more bytes than there should be.
-fn cut_and_longer(intact: &[u8]) -> Vec<Damage> {
+fn cut_and_longer(format: &Format, intact: &[u8]) -> Vec<Damage> {
     let len = intact.len();
     let mut cuts: Vec<usize> = (0..=40).chain(len.saturating_sub(24)..len).collect();
     cuts.extend([len / 4, len / 2, len / 2 + 1, len / 4 * 3]);
     cuts.retain(|cut| *cut < len);
     cuts.sort_unstable();
     cuts.dedup();
-    let cut = |to: usize| Damage::new(format!("cut from {len} bytes to {to}"), intact[..to].to_vec());
+    // The subchunks that are asked for may still be where a shard's index says.
+    let is_shard = matches!(format, Format::Shard { .. });
+    let invalid = |damage: Damage| if is_shard { damage } else { damage.with(Outcome::Invalid) };
+    let cut = |to: usize| invalid(Damage::new(format!("cut from {len} bytes to {to}"), intact[..to].to_vec()));
     let more: [&[u8]; 7] = [&[0], &[0xff], &[0; 4], &[0x1f, 0x8b, 8, 0], &[0; 17], &[0xa5; 1000], intact];
-    let longer = |more: &[u8]| Damage::new(format!("{} bytes too many", more.len()), [intact, more].concat());
-    let shifted = Damage::new("one byte too many in front".to_owned(), [&[0], intact].concat());
+    let longer = |more: &[u8]| {
+        let what = format!("{} bytes too many, {:02x?} ...", more.len(), &more[..more.len().min(4)]);
+        Damage::new(what, [intact, more].concat()).with(format.longer(more, intact))
+    };
+    let shifted = invalid(Damage::new("one byte too many in front", [&[0], intact].concat()));
     cuts.into_iter().map(cut).chain(more.into_iter().map(longer)).chain([shifted]).collect()
+}
+
+impl Format {
+    /// What a read gives if there is `more` behind what is `intact`.
+    fn longer(&self, more: &[u8], intact: &[u8]) -> Outcome {
+        match self {
+            Self::Plain | Self::Zstd | Self::Lz4 | Self::Sealed(_) => Outcome::Invalid,
+            // Files may be padded with zeros.
+            Self::Gzip if more.iter().any(|&byte| byte != 0) => Outcome::Invalid,
+            Self::Bz2 if more == intact => Outcome::Invalid,
+            Self::Gzip | Self::Zlib | Self::Bz2 | Self::Blosc => Outcome::Same,
+            // It depends on where the index is.
+            Self::Shard { .. } => Outcome::Damaged,
+        }
+    }
 }
 
 /// Each byte of `range` set to what overflows most.
@@ -289,12 +355,56 @@ fn zstd_lies(intact: &[u8]) -> Vec<Damage> {
         }
         at += 3 + if kind == 1 { 1 } else { len as usize };
     }
-    // Frames to be skipped, which are valid; one that is longer than what is there.
-    let skipped = |len: u32, content: &[u8]| [&0x184d_2a50_u32.to_le_bytes(), &len.to_le_bytes(), content].concat();
-    lies.push(Damage::new("a skippable frame in front".to_owned(), [&skipped(3, &[1; 3]), intact].concat()));
-    lies.push(Damage::new("a skippable frame behind".to_owned(), [intact, &skipped(0, &[])].concat()));
-    lies.push(Damage::new("a cut skippable frame behind".to_owned(), [intact, &skipped(u32::MAX, &[1; 9])].concat()));
+    lies.extend(zstd_frames(intact));
     lies
+}
+
+/// Frames in the place of one, or beside it.
+fn zstd_frames(intact: &[u8]) -> Vec<Damage> {
+    let len = zstd_safe::get_frame_content_size(intact).expect("a frame").expect("a length") as usize;
+    let mut decoded = vec![0; len];
+    zstd_safe::decompress(&mut decoded[..], intact).expect("decoded");
+    let [front, back] = halves(&decoded).map(|half| frame(half, &[]));
+    let empty = frame(&[], &[]);
+    let skipped = |len: u32, content: &[u8]| [&0x184d_2a50_u32.to_le_bytes(), &len.to_le_bytes(), content].concat();
+    vec![
+        Damage::valid("two frames", [&front[..], &back].concat()),
+        Damage::valid("a frame without its length", frame(&decoded, &[CParameter::ContentSizeFlag(false)])),
+        Damage::valid("a frame with a checksum", frame(&decoded, &[CParameter::ChecksumFlag(true)])),
+        Damage::valid("an empty frame in front", [&empty, intact].concat()),
+        Damage::valid("an empty frame behind", [intact, &empty].concat()),
+        Damage::valid("a skippable frame in front", [&skipped(3, &[1; 3]), intact].concat()),
+        Damage::valid("a skippable frame behind", [intact, &skipped(0, &[])].concat()),
+        Damage::invalid("a cut skippable frame behind", [intact, &skipped(u32::MAX, &[1; 9])].concat()),
+        Damage::invalid("half an empty frame behind", [intact, &empty[..empty.len() / 2]].concat()),
+        Damage::invalid("an empty frame alone", empty),
+        Damage::invalid("two frames with bytes between", [&front[..], &[0; 5], &back].concat()),
+        Damage::invalid("the first of two frames", front.clone()),
+        Damage::invalid("the first of two frames again behind both", [&front[..], &back, &front].concat()),
+    ]
+}
+
+fn frame(decoded: &[u8], parameters: &[CParameter]) -> Vec<u8> {
+    let mut context = CCtx::create();
+    for parameter in parameters {
+        context.set_parameter(*parameter).expect("a parameter");
+    }
+    let mut encoded = vec![0; zstd_safe::compress_bound(decoded.len())];
+    let len = context.compress2(&mut encoded[..], decoded).expect("compressed");
+    encoded.truncate(len);
+    encoded
+}
+
+/// Two parts, cut within a number.
+fn halves(decoded: &[u8]) -> [&[u8]; 2] {
+    let (front, back) = decoded.split_at(decoded.len() / 4 * 2 + 1);
+    [front, back]
+}
+
+fn read_all(mut decoder: impl Read) -> Vec<u8> {
+    let mut decoded = Vec::new();
+    decoder.read_to_end(&mut decoded).expect("decoded");
+    decoded
 }
 
 // Gzip. Source: RFC 1952.
@@ -313,11 +423,63 @@ fn gzip_lies(intact: &[u8]) -> Vec<Damage> {
         let bytes = [&header, more, &intact[10..]].concat();
         lies.push(Damage::new(format!("flag {flag} with {more:02x?}"), bytes));
     }
-    let empty = [0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 0xff, 3, 0, 0, 0, 0, 0, 0, 0, 0, 0];
-    lies.push(Damage::new("an empty member behind".to_owned(), [intact, &empty].concat()));
-    lies.push(Damage::new("an empty member in front".to_owned(), [&empty, intact].concat()));
-    lies.push(Damage::new("an empty member alone".to_owned(), empty.to_vec()));
-    lies.push(Damage::new("half an empty member behind".to_owned(), [intact, &empty[..12]].concat()));
+    lies.extend(gzip_members(intact));
+    lies
+}
+
+/// Members in the place of one, or beside it.
+fn gzip_members(intact: &[u8]) -> Vec<Damage> {
+    let decoded = read_all(GzDecoder::new(intact));
+    let [front, back] = halves(&decoded).map(member);
+    let empty = member(&[]);
+    // What a member would end in.
+    let len = [&[0xa5; 9], &intact[intact.len() - 4..]].concat();
+    let trailer = [&[0xa5; 9], &intact[intact.len() - 8..]].concat();
+    vec![
+        Damage::valid("two members", [&front[..], &back].concat()),
+        Damage::valid("an empty member behind", [intact, &empty].concat()),
+        Damage::valid("an empty member in front", [&empty, intact].concat()),
+        Damage::same("two members with zeros between", [&front[..], &[0; 5], &back].concat()),
+        Damage::invalid("an empty member alone", empty.clone()),
+        Damage::invalid("half an empty member behind", [intact, &empty[..12]].concat()),
+        Damage::invalid("two members with bytes between", [&front[..], &[0xa5; 5], &back].concat()),
+        Damage::invalid("the first of two members", front.clone()),
+        Damage::invalid("the first of two members again behind both", [&front[..], &back, &front].concat()),
+        Damage::invalid("the same again behind zeros", [intact, &[0; 9], intact].concat()),
+        Damage::invalid("the length again behind more", [intact, &len].concat()),
+        Damage::invalid("the trailer again behind more", [intact, &trailer].concat()),
+    ]
+}
+
+fn member(decoded: &[u8]) -> Vec<u8> {
+    let mut encoder = GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    encoder.write_all(decoded).expect("encoded");
+    encoder.finish().expect("encoded")
+}
+
+// Zlib. Source: RFC 1950.
+
+fn zlib_lies(intact: &[u8]) -> Vec<Damage> {
+    let decoded = read_all(ZlibDecoder::new(intact));
+    let stream = |decoded: &[u8], level: u32| {
+        let mut encoder = ZlibEncoder::new(Vec::new(), flate2::Compression::new(level));
+        encoder.write_all(decoded).expect("encoded");
+        encoder.finish().expect("encoded")
+    };
+    let [front, back] = halves(&decoded).map(|half| stream(half, 1));
+    let empty = stream(&[], 1);
+    let mut lies = set_bytes(intact, 0..12);
+    lies.extend(set_bytes(intact, intact.len() - 4..intact.len()));
+    lies.extend([
+        Damage::valid("a stream of what is not compressed", stream(&decoded, 0)),
+        Damage::same("an empty stream behind", [intact, &empty].concat()),
+        Damage::same("half an empty stream behind", [intact, &empty[..4]].concat()),
+        Damage::invalid("an empty stream in front", [&empty, intact].concat()),
+        Damage::invalid("an empty stream alone", empty),
+        // A stream is all that there is: nobody looks for another.
+        Damage::invalid("two streams", [&front[..], &back].concat()),
+        Damage::invalid("the first of two streams", front),
+    ]);
     lies
 }
 
@@ -326,12 +488,24 @@ fn gzip_lies(intact: &[u8]) -> Vec<Damage> {
 fn bz2_lies(intact: &[u8]) -> Vec<Damage> {
     let mut lies = set_bytes(intact, 0..24);
     lies.extend(set_bytes(intact, intact.len() - 11..intact.len()));
+    let decoded = read_all(BzDecoder::new(intact));
+    let [front, back] = halves(&decoded).map(|half| {
+        let mut encoder = BzEncoder::new(Vec::new(), bzip2::Compression::fast());
+        encoder.write_all(half).expect("encoded");
+        encoder.finish().expect("encoded")
+    });
     let empty = [&b"BZh9"[..], &[0x17, 0x72, 0x45, 0x38, 0x50, 0x90, 0, 0, 0, 0]].concat();
-    lies.push(Damage::new("an empty stream behind".to_owned(), [intact, &empty].concat()));
-    lies.push(Damage::new("an empty stream in front".to_owned(), [&empty, intact].concat()));
-    lies.push(Damage::new("an empty stream alone".to_owned(), empty.clone()));
-    lies.push(Damage::new("half an empty stream behind".to_owned(), [intact, &empty[..7]].concat()));
-    lies.push(Damage::new("twice".to_owned(), [intact, intact].concat()));
+    lies.extend([
+        Damage::valid("two streams", [&front[..], &back].concat()),
+        Damage::valid("an empty stream behind", [intact, &empty].concat()),
+        Damage::valid("an empty stream in front", [&empty, intact].concat()),
+        Damage::same("what is no stream behind", [intact, &b"BZh9"[..], &[0xa5; 20]].concat()),
+        Damage::invalid("an empty stream alone", empty.clone()),
+        Damage::invalid("half an empty stream behind", [intact, &empty[..7]].concat()),
+        Damage::invalid("two streams with bytes between", [&front[..], &[0; 5], &back].concat()),
+        Damage::invalid("the first of two streams", front.clone()),
+        Damage::invalid("the first of two streams again behind both", [&front[..], &back, &front].concat()),
+    ]);
     lies
 }
 
@@ -424,7 +598,7 @@ impl Index {
             }
         }
         let none = with(shard, index.start, &self.encode(&vec![[u64::MAX; 2]; self.subchunks]));
-        lies.push(Damage::forged("no subchunk at all".to_owned(), none));
+        lies.push(Damage::forged("no subchunk at all", none));
         lies
     }
 
@@ -438,9 +612,16 @@ impl Index {
             let mut subchunks = subchunks.clone();
             subchunks[at] = &damage.bytes;
             let what = format!("in subchunk {at}: {}", damage.what);
-            Damage { what, bytes: self.build(&subchunks), forged: damage.forged }
+            Damage::new(what, self.build(&subchunks)).with(damage.outcome)
         };
         damages(format, subchunks[at]).into_iter().map(damaged).collect()
+    }
+
+    /// The same shard with what `change` makes of each subchunk.
+    pub(crate) fn rebuilt(self, shard: &[u8], change: impl Fn(&[u8]) -> Vec<u8>) -> Vec<u8> {
+        let entries = self.decode(shard).into_iter();
+        let changed = entries.map(|[start, len]| change(&shard[start as usize..(start + len) as usize]));
+        self.build(&changed.collect::<Vec<_>>().iter().map(Vec::as_slice).collect::<Vec<_>>())
     }
 
     fn build(self, subchunks: &[&[u8]]) -> Vec<u8> {

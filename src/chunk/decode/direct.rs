@@ -412,7 +412,7 @@ fn decompress(compressor: Compressor, encoded: &[u8], target: &mut [u8], scratch
             let deflate = scratch.deflate();
             match deflate.gzip_decompress(encoded, target) {
                 Ok(decoded) if decoded == len && is_one_member(encoded, len) => decoded,
-                // Several members are valid gzip too, and anything else behind the first is not.
+                // Several members are valid gzip too, and most else behind the first is not.
                 _ => fill(MultiGzDecoder::new(encoded), target).map_err(|source| corrupt().source(source))?,
             }
         }
@@ -451,14 +451,17 @@ fn decompress(compressor: Compressor, encoded: &[u8], target: &mut [u8], scratch
     Ok(())
 }
 
-/// Whether a gzip file that starts with a member of `len` bytes has no other: it ends in that length, and where else the
-/// member's trailer, which is that length, could stand, no other member starts. libdeflate does not tell where it stopped.
+/// Whether a gzip file that starts with a member of `len` bytes has nothing else. The member ends in that length: where
+/// only the file's end is that length, both end there. libdeflate does not tell where it stopped. `false` also where
+/// some of what is compressed only looks like the length.
 ///
 /// Source: RFC 1952, section 2.3.
 fn is_one_member(encoded: &[u8], len: usize) -> bool {
+    // A header, the shortest compressed bytes, a checksum.
+    const LEN_AT_LEAST_AT: usize = 10 + 2 + 4;
     let len = (len as u32).to_le_bytes();
-    let trailer_and_start = [len[0], len[1], len[2], len[3], 0x1f, 0x8b, 8];
-    encoded.ends_with(&len) && memchr::memmem::find(encoded, &trailer_and_start).is_none()
+    let Some(rest) = encoded.get(LEN_AT_LEAST_AT..) else { return false };
+    memchr::memmem::find(rest, &len).is_some_and(|at| at + len.len() == rest.len())
 }
 
 /// Decompresses a file of any number of members or streams, and returns the decoded length, or more than `target` has
@@ -559,8 +562,14 @@ mod tests {
         for more in [&one[..], &member(&[])] {
             assert!(!is_one_member(&[&one, more].concat(), values.len()));
         }
-        let halves = [member(&values[..900]), member(&values[900..])].concat();
+        // What ends as the member does.
         let mut target = vec![0; values.len()];
+        for more in [&[&[0; 9], &one[..]].concat()[..], &one[one.len() - 9..]] {
+            let more = [&one, more].concat();
+            assert!(!is_one_member(&more, values.len()));
+            decompress(Compressor::Gzip, &more, &mut target, &mut DirectScratch::default()).unwrap_err();
+        }
+        let halves = [member(&values[..900]), member(&values[900..])].concat();
         for encoded in [one, halves] {
             decompress(Compressor::Gzip, &encoded, &mut target, &mut DirectScratch::default()).unwrap();
             assert!(target == values);
