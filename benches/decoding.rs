@@ -1,5 +1,7 @@
 //! Decoding, by the paths that most chunks take. The arrays lie in memory.
 
+#[path = "../tests/gdeflate/encoder.rs"]
+mod gdeflate;
 mod support;
 
 use std::hint::black_box;
@@ -16,6 +18,8 @@ use zarrow::{Array, Selections};
 /// Elements of four bytes in a chunk: 1 MiB.
 const CHUNK: i64 = 1 << 18;
 const CHUNKS: usize = 8;
+/// Subchunks in a shard, for the most part.
+const SUBCHUNKS: usize = 16;
 /// Texts in a chunk.
 const TEXTS: u64 = 1 << 16;
 
@@ -24,6 +28,7 @@ fn main() {
     zstd(&mut criterion);
     blosc(&mut criterion);
     others(&mut criterion);
+    in_part(&mut criterion);
     sharded(&mut criterion);
     text(&mut criterion);
     files(&mut criterion);
@@ -40,6 +45,8 @@ fn zstd(criterion: &mut Criterion) {
     decode(&mut group, "with checksum", &checked, &whole());
     decode(&mut group, "with checksum, no prefix", &checked, &at(CHUNK / 4));
     decode(&mut group, "big endian", &array(&[bytes("big"), zstd_codec(false)]), &whole());
+    decode(&mut group, "crc32c around", &array(&[bytes("little"), zstd_codec(false), crc32c()]), &whole());
+    decode(&mut group, "crc32c inside", &array(&[bytes("little"), crc32c(), zstd_codec(false)]), &whole());
     let small = 1 << 12;
     let line = Spec::new(&[256 * small], &[small], 4).codecs([bytes("little"), zstd_codec(false)]).written();
     decode(&mut group, "small chunks, 16 KiB", &line, &windows(256, small as i64, small as i64));
@@ -47,38 +54,41 @@ fn zstd(criterion: &mut Criterion) {
 }
 
 fn blosc(criterion: &mut Criterion) {
-    for compressor in ["lz4", "zstd", "zlib"] {
+    // The last two are decoded by the C library alone.
+    for compressor in ["lz4", "zstd", "zlib", "blosclz", "snappy"] {
         let mut group = criterion.benchmark_group(format!("decoding/blosc {compressor}"));
         let line = array(&[bytes("little"), blosc_codec(compressor, "shuffle", 4, 1 << 16)]);
         decode(&mut group, "in place", &line, &whole());
         decode(&mut group, "single blocks", &line, &at(CHUNK / 4));
+        if ["lz4", "zstd"].contains(&compressor) {
+            for shuffle in ["bitshuffle", "noshuffle"] {
+                let line = array(&[bytes("little"), blosc_codec(compressor, shuffle, 4, 1 << 16)]);
+                decode(&mut group, &format!("{shuffle}, in place"), &line, &whole());
+                decode(&mut group, &format!("{shuffle}, single blocks"), &line, &at(CHUNK / 4));
+            }
+            let line = array(&[bytes("big"), blosc_codec(compressor, "shuffle", 4, 1 << 16)]);
+            decode(&mut group, "big endian, in place", &line, &whole());
+            decode(&mut group, "big endian, single blocks", &line, &at(CHUNK / 4));
+        }
         group.finish();
     }
 }
 
 fn others(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("decoding");
-    let gzip = json!({"name": "gzip", "configuration": {"level": 5}});
-    decode(&mut group, "gzip", &array(&[bytes("little"), gzip]), &whole());
-    let members =
-        line(&[bytes("little")]).rewritten(&json!({"name": "gzip", "configuration": {"level": 5}}), two_members);
+    decode(&mut group, "gzip", &array(&[bytes("little"), gzip(5)]), &whole());
+    let members = line(&[bytes("little")]).rewritten(&[bytes("little"), gzip(5)], two_members);
     decode(&mut group, "gzip of two members", &members, &whole());
-    let zlib = json!({"name": "numcodecs.zlib", "configuration": {"level": 5}});
-    decode(&mut group, "zlib", &array(&[bytes("little"), zlib.clone()]), &whole());
-    let bz2 = json!({"name": "numcodecs.bz2", "configuration": {"level": 1}});
-    decode(&mut group, "bz2", &array(&[bytes("little"), bz2]), &whole());
-    // One blosc block of one stream, of at most 256 KiB, is a block of LZ4.
+    decode(&mut group, "zlib", &array(&[bytes("little"), zlib()]), &whole());
+    decode(&mut group, "bz2", &array(&[bytes("little"), bz2()]), &whole());
     let quarter = CHUNK / 4;
-    let blosc = blosc_codec("lz4", "noshuffle", 1, 4 * quarter as usize);
-    let blocks = Spec::new(&[CHUNKS as u64 * CHUNK as u64], &[quarter as u64], 4).codecs([bytes("little"), blosc]);
-    let lz4 = json!({"name": "numcodecs.lz4", "configuration": {}});
-    let blocks = blocks.rewritten(&lz4, lz4_of_blosc);
-    decode(&mut group, "lz4", &blocks, &windows(4 * CHUNKS, quarter, quarter));
-    let shuffle = json!({"name": "numcodecs.shuffle", "configuration": {"elementsize": 4}});
-    decode(&mut group, "shuffle", &array(&[bytes("little"), shuffle.clone()]), &whole());
-    decode(&mut group, "shuffle, zlib", &array(&[bytes("little"), shuffle, zlib]), &whole());
+    decode(&mut group, "lz4", &lz4_blocks(), &windows(4 * CHUNKS, quarter, quarter));
+    decode(&mut group, "shuffle", &array(&[bytes("little"), shuffle()]), &whole());
+    decode(&mut group, "shuffle, zlib", &array(&[bytes("little"), shuffle(), zlib()]), &whole());
+    decode(&mut group, "shuffle, zstd", &array(&[bytes("little"), shuffle(), zstd_codec(false)]), &whole());
+    decode(&mut group, "raw", &array(&[bytes("little")]), &whole());
     decode(&mut group, "big endian", &array(&[bytes("big")]), &whole());
-    decode(&mut group, "crc32c", &array(&[bytes("little"), json!({"name": "crc32c"})]), &whole());
+    decode(&mut group, "crc32c", &array(&[bytes("little"), crc32c()]), &whole());
 
     // A direct path for its codecs, but the copy has to walk in strides.
     let transpose = json!({"name": "transpose", "configuration": {"order": [1, 0]}});
@@ -86,19 +96,62 @@ fn others(criterion: &mut Criterion) {
     decode(&mut group, "transposed zstd", &image.written(), &boxes(&[1024, 2048], 1, &[1024..=1024, 2048..=2048]));
 
     // No direct path: codec by codec.
+    let codecs = [bytes("little"), json!({"name": "zarrs.gdeflate", "configuration": {"level": 1}})];
+    let pages = line(&[bytes("little")]).rewritten(&codecs, |decoded| gdeflate::encode(decoded, true));
+    decode(&mut group, "chain, gdeflate", &pages, &whole());
     let pcodec = json!({"name": "numcodecs.pcodec", "configuration": {"level": 2}});
     decode(&mut group, "chain, pcodec", &array(&[pcodec]), &whole());
-    let gzip = json!({"name": "gzip", "configuration": {"level": 1}});
-    decode(&mut group, "chain, shards in gzip", &array(&[shards(), gzip]), &whole());
+    let zstd = [bytes("little"), zstd_codec(false)];
+    decode(&mut group, "chain, shards in gzip", &array(&[shards(SUBCHUNKS, &zstd), gzip(1)]), &whole());
     group.finish();
 }
 
-/// Shards of sixteen subchunks.
+/// Little is wanted of chunks that have to be decoded whole, into a buffer that is used again.
+fn in_part(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("decoding/to scratch");
+    decode(&mut group, "gzip", &array(&[bytes("little"), gzip(5)]), &at(CHUNK / 4));
+    decode(&mut group, "zlib", &array(&[bytes("little"), zlib()]), &at(CHUNK / 4));
+    decode(&mut group, "bz2", &array(&[bytes("little"), bz2()]), &at(CHUNK / 4));
+    decode(&mut group, "lz4", &lz4_blocks(), &at(CHUNK / 8));
+    decode(&mut group, "shuffle", &array(&[bytes("little"), shuffle()]), &at(CHUNK / 4));
+    decode(&mut group, "shuffle, zlib", &array(&[bytes("little"), shuffle(), zlib()]), &at(CHUNK / 4));
+    decode(&mut group, "big endian", &array(&[bytes("big")]), &at(CHUNK / 4));
+    decode(&mut group, "crc32c", &array(&[bytes("little"), crc32c()]), &at(CHUNK / 4));
+    group.finish();
+}
+
+/// Shards of [`SUBCHUNKS`] subchunks, or of two.
 fn sharded(criterion: &mut Criterion) {
+    let subchunk = CHUNK / SUBCHUNKS as i64;
+    let all = windows(CHUNKS * SUBCHUNKS, subchunk, subchunk);
+    let zstd = [bytes("little"), zstd_codec(false)];
     let mut group = criterion.benchmark_group("decoding/sharded zstd");
-    let line = array(&[shards()]);
-    decode(&mut group, "all subchunks", &line, &windows(CHUNKS * 16, CHUNK / 16, CHUNK / 16));
-    decode(&mut group, "one subchunk of each shard", &line, &at(CHUNK / 4));
+    let shards_of_zstd = array(&[shards(SUBCHUNKS, &zstd)]);
+    decode(&mut group, "all subchunks", &shards_of_zstd, &all);
+    decode(&mut group, "one subchunk of each shard", &shards_of_zstd, &at(CHUNK / 4));
+    decode(&mut group, "prefix", &array(&[shards(2, &zstd)]), &at(CHUNK / 16));
+    group.finish();
+
+    let mut group = criterion.benchmark_group("decoding/sharded");
+    let sharded = |codecs: &[Value]| array(&[shards(SUBCHUNKS, codecs)]);
+    decode(&mut group, "raw", &sharded(&[bytes("little")]), &all);
+    decode(&mut group, "big endian", &sharded(&[bytes("big")]), &all);
+    decode(&mut group, "crc32c", &sharded(&[bytes("little"), crc32c()]), &all);
+    decode(&mut group, "gzip", &sharded(&[bytes("little"), gzip(5)]), &all);
+    decode(&mut group, "zlib", &sharded(&[bytes("little"), zlib()]), &all);
+    decode(&mut group, "bz2", &sharded(&[bytes("little"), bz2()]), &all);
+    decode(&mut group, "shuffle", &sharded(&[bytes("little"), shuffle()]), &all);
+    decode(&mut group, "shuffle, zlib", &sharded(&[bytes("little"), shuffle(), zlib()]), &all);
+    let blosc = blosc_codec("lz4", "noshuffle", 1, 4 * subchunk as usize);
+    let blocks = line(&[shards(SUBCHUNKS, &[bytes("little"), blosc])]);
+    let blocks = blocks.rewritten(&[shards(SUBCHUNKS, &[bytes("little"), lz4()])], shard_of_lz4);
+    decode(&mut group, "lz4", &blocks, &all);
+    let blosc = sharded(&[bytes("little"), blosc_codec("lz4", "shuffle", 4, 1 << 13)]);
+    decode(&mut group, "blosc lz4", &blosc, &all);
+    decode(&mut group, "blosc lz4, single blocks", &blosc, &at(CHUNK / 4));
+    let blosc = sharded(&[bytes("little"), blosc_codec("zstd", "bitshuffle", 4, 1 << 13)]);
+    decode(&mut group, "blosc zstd, bitshuffle", &blosc, &all);
+    decode(&mut group, "blosc zstd, bitshuffle, single blocks", &blosc, &at(CHUNK / 4));
     group.finish();
 }
 
@@ -120,8 +173,15 @@ fn files(criterion: &mut Criterion) {
     decode(&mut group, "raw, far apart", &raw, &windows(CHUNKS * 12, CHUNK / 12, 1000));
     decode(&mut group, "raw, gaps read over", &raw, &windows(CHUNKS * 100, CHUNK / 100, 1000));
     decode(&mut group, "raw, whole chunks", &raw, &whole());
+    let big = open("big", &[bytes("big")]);
+    decode(&mut group, "raw, big endian, far apart", &big, &windows(CHUNKS * 12, CHUNK / 12, 1000));
+    let raw = open("raw in shards", &[shards(2, &[bytes("little")])]);
+    decode(&mut group, "raw in shards, far apart", &raw, &windows(CHUNKS * 12, CHUNK / 12, 1000));
     let blosc = open("blosc", &[bytes("little"), blosc_codec("lz4", "shuffle", 4, 1 << 16)]);
     decode(&mut group, "blosc lz4, one block of each chunk", &blosc, &at(CHUNK / 4));
+    let blosc = [bytes("little"), blosc_codec("lz4", "shuffle", 4, 1 << 16)];
+    let blosc = open("blosc in shards", &[shards(2, &blosc)]);
+    decode(&mut group, "blosc lz4 in shards, one block of each", &blosc, &at(CHUNK / 4));
     group.finish();
 }
 
@@ -144,13 +204,35 @@ fn two_members(decoded: &[u8]) -> Vec<u8> {
     encoded
 }
 
-/// numcodecs' frame around the only stream of a blosc buffer.
+/// Chunks of a quarter of the usual length, of one block of LZ4 each.
+fn lz4_blocks() -> Array {
+    let quarter = CHUNK / 4;
+    let blosc = blosc_codec("lz4", "noshuffle", 1, 4 * quarter as usize);
+    let blocks = Spec::new(&[CHUNKS as u64 * CHUNK as u64], &[quarter as u64], 4).codecs([bytes("little"), blosc]);
+    blocks.rewritten(&[bytes("little"), lz4()], lz4_of_blosc)
+}
+
+/// numcodecs' frame around the only stream of a blosc buffer of one block, of at most 256 KiB: that is a block of LZ4.
 fn lz4_of_blosc(buffer: &[u8]) -> Vec<u8> {
     let number = |at: usize| u32::from_le_bytes(buffer[at..at + 4].try_into().expect("four bytes")) as usize;
     let stream = number(16);
     let block = &buffer[stream + 4..stream + 4 + number(stream)];
     assert!(number(4) == number(8) && block.len() < number(4), "not one compressed block");
     [&buffer[4..8], block].concat()
+}
+
+/// A shard of [`SUBCHUNKS`] subchunks with what [`lz4_of_blosc`] makes of each.
+fn shard_of_lz4(shard: &[u8]) -> Vec<u8> {
+    let (contents, index) = shard.split_at(shard.len() - 16 * SUBCHUNKS - 4);
+    let (mut new, mut new_index) = (Vec::new(), Vec::new());
+    for entry in index[..16 * SUBCHUNKS].chunks(16) {
+        let [start, len] = [0, 8].map(|at| u64::from_le_bytes(entry[at..at + 8].try_into().expect("eight bytes")));
+        let encoded = lz4_of_blosc(&contents[start as usize..(start + len) as usize]);
+        new_index.extend([new.len(), encoded.len()].into_iter().flat_map(|number| (number as u64).to_le_bytes()));
+        new.extend(encoded);
+    }
+    let checksum = crc32c::crc32c(&new_index).to_le_bytes();
+    [&new[..], &new_index, &checksum].concat()
 }
 
 /// Each chunk of text as one selection.
@@ -183,11 +265,36 @@ fn zstd_codec(checksum: bool) -> Value {
     json!({"name": "zstd", "configuration": {"level": 3, "checksum": checksum}})
 }
 
-fn shards() -> Value {
+fn gzip(level: u32) -> Value {
+    json!({"name": "gzip", "configuration": {"level": level}})
+}
+
+fn zlib() -> Value {
+    json!({"name": "numcodecs.zlib", "configuration": {"level": 5}})
+}
+
+fn bz2() -> Value {
+    json!({"name": "numcodecs.bz2", "configuration": {"level": 1}})
+}
+
+fn lz4() -> Value {
+    json!({"name": "numcodecs.lz4", "configuration": {}})
+}
+
+fn shuffle() -> Value {
+    json!({"name": "numcodecs.shuffle", "configuration": {"elementsize": 4}})
+}
+
+fn crc32c() -> Value {
+    json!({"name": "crc32c"})
+}
+
+/// Shards of so many subchunks.
+fn shards(subchunks: usize, codecs: &[Value]) -> Value {
     json!({"name": "sharding_indexed", "configuration": {
-        "chunk_shape": [CHUNK / 16],
-        "codecs": [bytes("little"), zstd_codec(false)],
-        "index_codecs": [bytes("little"), {"name": "crc32c"}],
+        "chunk_shape": [CHUNK as usize / subchunks],
+        "codecs": codecs,
+        "index_codecs": [bytes("little"), crc32c()],
     }})
 }
 

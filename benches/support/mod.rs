@@ -65,14 +65,14 @@ impl Spec {
         Array::open(self.stored(), "/").expect("an array")
     }
 
-    /// As [`written`](Self::written), but `codec` alone encodes its bytes: what `encode` makes of each chunk as stored.
-    pub(crate) fn rewritten(&self, codec: &Value, encode: impl Fn(&[u8]) -> Vec<u8>) -> Array {
+    /// As [`written`](Self::written), but with other codecs: what `encode` makes of each chunk as stored.
+    pub(crate) fn rewritten(&self, codecs: &[Value], encode: impl Fn(&[u8]) -> Vec<u8>) -> Array {
         let store = self.stored();
         for key in store.list().expect("keys") {
             let value = store.get(&key).expect("a value").expect("a value");
             let value = if key.as_str() == "zarr.json" {
                 let mut metadata: Value = serde_json::from_slice(&value).expect("metadata");
-                metadata["codecs"] = json!([self.codecs[0], codec]);
+                metadata["codecs"] = Value::from(codecs.to_vec());
                 metadata.to_string().into_bytes()
             } else {
                 encode(&value)
